@@ -1,0 +1,207 @@
+"""`extract`: the cheapest acyclic graph of an e-graph, by the method asked for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+
+from tvm_tensat.extraction.choice import exact_cost, trim
+from tvm_tensat.extraction.greedy import greedy_dag, greedy_tree
+from tvm_tensat.extraction.problem import (
+    ExtractionError,
+    Ints,
+    Problem,
+    Solution,
+    check_problem,
+)
+from tvm_tensat.extraction.process import run_in_process
+from tvm_tensat.extraction.program import SCALED_COST, SOLVERS
+from tvm_tensat.extraction.restrict import Restricted, live_nodes, restrict
+
+METHODS = (
+    "greedy-tree",
+    "greedy-dag",
+    "ilp",
+    "ilp-tensat-real",
+    "ilp-tensat-integer",
+    "ilp-no-cycles",
+)
+_TENSAT_ORDER = {
+    "ilp-tensat-real": "real",
+    "ilp-tensat-integer": "integer",
+    "ilp-no-cycles": "none",
+}
+
+# A bound this close to the cost counts as a proof: the tolerances of the solvers allow no less.
+PROOF_TOLERANCE = 1e-6
+
+
+class _Best:
+    """The best extraction so far, with what is proven about the optimum."""
+
+    def __init__(self, problem: Problem, choice: Ints) -> None:
+        self.problem = problem
+        self.choice = choice
+        self.cost = exact_cost(problem, choice)
+        self.bound = 0.0
+        self.doubt = ""
+
+    def offer(self, choice: Ints) -> bool:
+        """Take a choice if it is an extraction and cheaper; return whether it is an extraction."""
+        kept = trim(self.problem, choice)
+        if kept is None:
+            return False
+        cost = exact_cost(self.problem, kept)
+        if cost < self.cost:
+            self.choice, self.cost = kept, cost
+        return True
+
+    def prove(self, bound: float, who: str) -> None:
+        """Note a lower bound, unless the extraction at hand refutes it."""
+        if bound > self.cost * (1 + PROOF_TOLERANCE):
+            self.doubt = f"{who} claims a bound of {bound:.6g}, above a known cost; it is ignored"
+        else:
+            self.bound = max(self.bound, min(bound, self.cost))
+
+    @property
+    def proven(self) -> bool:
+        return self.cost - self.bound <= PROOF_TOLERANCE * self.cost
+
+
+def extract(
+    problem: Problem,
+    method: str = "ilp",
+    *,
+    solver: str = "highs",
+    time_limit: float = 60.0,
+) -> Solution:
+    """Extract a cheap acyclic graph: the cheapest one where the method proves it in time.
+
+    Parameters
+    ----------
+    problem : Problem
+        The e-graph; costs in seconds.
+    method : str
+        ``"greedy-tree"``, ``"greedy-dag"``: see `tvm_tensat.extraction.greedy`. ``"ilp"``: exact,
+        see `tvm_tensat.extraction.exact`. ``"ilp-tensat-real"``, ``"ilp-tensat-integer"``: TENSAT's
+        integer program as published, with real or integer order variables; ``"ilp-no-cycles"``:
+        without them, for e-graphs whose cycles were filtered (elsewhere cycles are cut off and the
+        program is solved again); see `tvm_tensat.extraction.formulations`.
+    solver : {"highs", "cbc", "gurobi"}
+        Who solves integer programs, through python-mip, on one thread.
+    time_limit : float
+        Seconds for the whole call. It holds to 5% plus the start of a process.
+
+    Returns
+    -------
+    Solution
+        Always an acyclic extraction, at least as cheap as greedy DAG extraction (for the ``ilp``
+        methods), whatever the solver did. Ctrl-C returns the best so far.
+
+    Raises
+    ------
+    ExtractionError
+        When the problem is not well-formed or a root has no derivation, or the method or solver
+        is unknown.
+    """
+    begin = time.monotonic()
+    _check_options(method, solver, time_limit)
+    check_problem(problem)
+    greedy = greedy_tree(problem) if method == "greedy-tree" else greedy_dag(problem)
+    _check_roots(problem, greedy)
+    first = trim(problem, greedy)
+    assert first is not None, "greedy extraction is complete and acyclic"
+    best = _Best(problem, first)
+    if best.cost == 0:
+        status = "optimal"
+    elif method.startswith("greedy"):
+        status = "greedy"
+    else:
+        small = restrict(problem, greedy >= 0)
+        status = _improve(best, small, method, solver, begin + time_limit)
+    gap = (best.cost - best.bound) / best.cost if best.cost > 0 else 0.0
+    return Solution(
+        choice=best.choice,
+        cost=best.cost,
+        bound=best.bound,
+        gap=gap,
+        status=status,
+        seconds=time.monotonic() - begin,
+        method=method,
+    )
+
+
+def _improve(best: _Best, small: Restricted, method: str, solver: str, deadline: float) -> str:
+    """Run a solver on the restricted problem; return the status."""
+    remark = ""
+    reason = "interrupted"
+    try:
+        with closing(_messages(best, small, method, solver, deadline)) as messages:
+            for message in messages:
+                kind = message[0]
+                if kind == "bound":
+                    best.prove(message[1], solver)
+                elif kind == "choice":
+                    given = small.choice_to(message[1], best.problem.class_count)
+                    if not best.offer(given):
+                        best.doubt = f"{solver} returned a choice that is no extraction"
+                elif kind in ("failed", "stopped"):
+                    reason = message[1]
+                    remark = message[2] if kind == "stopped" else ""
+    except KeyboardInterrupt:
+        reason = "interrupted"
+    if best.proven:
+        return f"optimal ({remark})" if remark else "optimal"
+    return f"feasible: {best.doubt or reason or 'the solver stopped short of a proof'}"
+
+
+def _messages(
+    best: _Best, small: Restricted, method: str, solver: str, deadline: float
+) -> Iterator[tuple[Any, ...]]:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        yield ("failed", "time limit")
+        return
+    # The solver stops a little early, so that its last solution arrives before the process is
+    # killed a little late.
+    stop = time.time() + 0.97 * left
+    incumbent = small.choice_from(best.choice)
+    task = (
+        "tensat",
+        small.problem,
+        _TENSAT_ORDER.get(method, "none"),
+        SCALED_COST / best.cost,
+        incumbent,
+        solver,
+        stop,
+    )
+    yield from run_in_process(task, deadline + 0.02 * left)
+
+
+def _check_options(method: str, solver: str, time_limit: float) -> None:
+    if method not in METHODS:
+        raise ExtractionError(f"unknown extraction method {method!r}; use one of {METHODS}")
+    if solver not in SOLVERS:
+        raise ExtractionError(f"unknown solver {solver!r}; use one of {tuple(SOLVERS)}")
+    if not time_limit > 0:
+        raise ExtractionError(f"time_limit is {time_limit}; give seconds > 0")
+
+
+def _check_roots(problem: Problem, greedy: Ints) -> None:
+    missing = np.unique(problem.roots[greedy[problem.roots] < 0])
+    if len(missing) == 0:
+        return
+    root = int(missing[0])
+    members = np.flatnonzero(problem.node_class == root)
+    live = live_nodes(problem, greedy >= 0)[members]
+    forbidden = int(problem.forbidden[members].sum())
+    infinite = int(np.isinf(problem.node_cost[members]).sum())
+    raise ExtractionError(
+        f"root class {root} has no derivation (of {len(members)} e-nodes {forbidden} are forbidden,"
+        f" {infinite} cost inf, {int((~live).sum())} cannot be completed without them or without a"
+        " cycle): allow one, or give finite costs to what it needs"
+    )
