@@ -1,1 +1,20 @@
+"""Costs of kernels: measured in worker processes, kept in a store, estimated by a roofline."""
 
+from tvm_tensat.cost.kernel import Kernel, Measurement, Setting, StoreKey
+from tvm_tensat.cost.measure import measure
+from tvm_tensat.cost.pool import MeasureError, machine_lock
+from tvm_tensat.cost.setting import setting_of
+from tvm_tensat.cost.store import CostStore, CostStoreError
+
+__all__ = [
+    "CostStore",
+    "CostStoreError",
+    "Kernel",
+    "MeasureError",
+    "Measurement",
+    "Setting",
+    "StoreKey",
+    "machine_lock",
+    "measure",
+    "setting_of",
+]

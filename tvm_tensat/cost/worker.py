@@ -1,0 +1,196 @@
+"""What runs inside a measuring process: build one kernel, then time it.
+
+Each function is called by `tvm_tensat.cost.measure` through TVM's process pool and returns plain
+values. Whatever a kernel raises comes back as one line of text; what it breaks beyond that (a
+segmentation fault, an endless loop, memory) ends this process and nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import tvm
+from tvm import relax
+
+from tvm_tensat.cost.machine import runs_on_cpu
+from tvm_tensat.cost.rotation import rotate
+from tvm_tensat.cost.setting import build_pipeline
+
+_SAMPLE_SECONDS = 1e-3
+"""Calls shorter than this are timed several at once: the clock and the call cost microseconds."""
+_BUDGET_SECONDS = 0.3
+_PRECISION = 0.01
+"""Sampling stops early when the median's standard error is below this share of it."""
+_DISTURBED_SPREAD = 0.1
+_ROUNDS = 3
+_LEAST_SAMPLES = 5
+
+
+@dataclass(frozen=True)
+class Task:
+    """A kernel on its way to a worker: plain values only.
+
+    Parameters
+    ----------
+    module : str
+        The kernel's module as ``tvm.ir.save_json`` writes it.
+    weights : tuple of bool
+        Which parameters are compiled in.
+    target : str
+        The target as JSON.
+    tuning_records : str or None
+        Path of the user's tuning records.
+    rotation_bytes : int
+        See `tvm_tensat.cost.rotation.rotate`.
+    """
+
+    module: str
+    weights: tuple[bool, ...]
+    target: str
+    tuning_records: str | None
+    rotation_bytes: int
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Seconds of one application each: median, relative interquartile range, and how many."""
+
+    median: float
+    spread: float
+    count: int
+
+
+_built: _Timer | None = None
+
+
+class _Timer:
+    """The built rotation of a kernel, ready to be called on its device."""
+
+    def __init__(self, task: Task) -> None:
+        target = tvm.target.Target(task.target)
+        kernel = tvm.ir.load_json(task.module)
+        rotation = rotate(kernel, task.weights, task.rotation_bytes)
+        with target:
+            pipeline = build_pipeline(target, task.tuning_records)
+            executable = tvm.compile(rotation.module, target, relax_pipeline=pipeline)
+        self._device = tvm.cpu(0) if runs_on_cpu(target) else tvm.device(target.kind.name, 0)
+        self._machine = relax.VirtualMachine(executable, self._device)
+        self._arguments = [tvm.runtime.tensor(a, self._device) for a in rotation.activations]
+        self.copies = rotation.copies
+
+    def seconds(self, function: str, number: int, repeat: int) -> list[float]:
+        """Return `repeat` means of `number` calls each."""
+        evaluate = self._machine.time_evaluator(
+            function, self._device, number=number, repeat=repeat
+        )
+        return [float(s) for s in evaluate(*self._arguments).results]
+
+
+def start(memory_bytes: int | None) -> None:
+    """Prepare this process: it leaves Ctrl-C to its parent and cannot take all memory."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if memory_bytes is not None:
+        with contextlib.suppress(ImportError, ValueError, OSError):
+            import resource
+
+            resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
+
+
+def build(task: Task, timeout: float) -> str | None:
+    """Build a kernel and keep it in this process; return why it failed, or None."""
+    global _built
+    _built = None
+    with _deadline(timeout):
+        try:
+            _built = _Timer(task)
+        except Exception as error:
+            return one_line(error)
+    return None
+
+
+def run(repeats: int, timeout: float) -> Samples | str:
+    """Time the kernel that `build` left here; return the samples, or why it failed."""
+    assert _built is not None
+    with _deadline(timeout):
+        try:
+            return _sample(_built, repeats)
+        except Exception as error:
+            return one_line(error)
+
+
+def _sample(timer: _Timer, repeats: int) -> Samples:
+    """Warm up, then sample until precise enough; again when something disturbed the machine."""
+    once = timer.seconds("single", 1, 1)[0]
+    # A kernel that takes this long spends next to nothing of it on bringing its weights in.
+    function, copies = ("main", timer.copies)
+    if once * timer.copies > _BUDGET_SECONDS / 2:
+        function, copies = ("single", 1)
+    else:
+        once = min(timer.seconds(function, 1, 2))
+    best: Samples | None = None
+    for _ in range(_ROUNDS):
+        round_ = _round(timer, function, copies, once, repeats)
+        if best is None or round_.spread < best.spread:
+            best = round_
+        if best.spread <= _DISTURBED_SPREAD or once > _BUDGET_SECONDS / _LEAST_SAMPLES:
+            break
+    assert best is not None
+    return best
+
+
+def _round(timer: _Timer, function: str, copies: int, once: float, repeats: int) -> Samples:
+    number = max(1, round(_SAMPLE_SECONDS / max(once, 1e-9)))
+    samples: list[float] = []
+    started = time.perf_counter()
+    while len(samples) < repeats:
+        samples += timer.seconds(function, number, 1 if once > _SAMPLE_SECONDS else 2)
+        spent = time.perf_counter() - started
+        if spent > _BUDGET_SECONDS and (len(samples) >= _LEAST_SAMPLES or spent > 1.0):
+            break
+        if len(samples) >= _LEAST_SAMPLES and _standard_error(samples) < _PRECISION:
+            break
+    return Samples(statistics.median(samples) / copies, _spread(samples), len(samples))
+
+
+def _spread(samples: list[float]) -> float:
+    """Return the interquartile range over the median; 0 for a single sample."""
+    if len(samples) < 2:
+        return 0.0
+    low, middle, high = statistics.quantiles(samples, n=4, method="inclusive")
+    return (high - low) / middle if middle else 0.0
+
+
+def _standard_error(samples: list[float]) -> float:
+    """Return the median's relative standard error, were the samples normally distributed."""
+    deviation = _spread(samples) / 1.349  # a normal distribution's quartiles are 1.349 sigma apart
+    return float(1.2533 * deviation / len(samples) ** 0.5)
+
+
+@contextlib.contextmanager
+def _deadline(seconds: float) -> Iterator[None]:
+    """End this process when the time is over.
+
+    The pool's own time-out needs Python to run, which a kernel may never let it; an alarm does
+    not. It also ends a worker that hangs after its parent is gone.
+    """
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def one_line(error: BaseException) -> str:
+    """Return an exception as one line: its type and the first line of what it says."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    return text[:300]
