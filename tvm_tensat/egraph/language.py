@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, Union
+from typing import Protocol, TypeAlias
 
 
 class Refusal(Exception):
@@ -51,7 +51,7 @@ class Dim:
     __lt__ = __le__ = __gt__ = __ge__ = __index__ = __int__ = _refuse
 
 
-DimLike = Union[int, Dim]
+DimLike: TypeAlias = int | Dim
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class OtherInfo:
     text: str
 
 
-TypeInfo = Union[TensorInfo, TupleInfo, OtherInfo]
+TypeInfo: TypeAlias = TensorInfo | TupleInfo | OtherInfo
 
 
 @dataclass(frozen=True)

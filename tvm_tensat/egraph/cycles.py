@@ -1,0 +1,154 @@
+"""Cycle filtering: keeping the e-graph free of cycles (TENSAT, section 5.2).
+
+A class depends on the child classes of its visible e-nodes. An extraction is sure to be acyclic
+when no class depends on itself. *Efficient* filtering discards, before an application, the matches
+that the e-graph of the iteration's start already shows to close a cycle (`closes_cycle`), and after
+it hides the newest e-node of each cycle that the applications made together (`resolve_cycles`).
+
+The oldest e-node of each class is never hidden: its children were classes of older e-nodes, so the
+oldest e-nodes form an acyclic graph that always derives every class.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
+
+from tvm_tensat.egraph.egraph import Bools, EGraph, Ints
+
+COLUMNS_AT_ONCE = 4096  # bits a class in one reachability sweep: bounds its memory to 512 B a class
+
+
+def class_edges(graph: EGraph) -> tuple[Ints, Ints, Ints]:
+    """Edges between classes by visible e-nodes, as (row, its class, child class) columns."""
+    rows = graph.usable()
+    owner, child = graph.edges(rows)
+    return rows[owner], graph.node_class[rows[owner]], child
+
+
+def levels(source: Ints, child: Ints, class_count: int) -> tuple[list[Ints], Bools]:
+    """Peel an edge list from the leaves.
+
+    Returns
+    -------
+    levels : list of (some edges,) int64
+        Positions of the edges whose source has all its children in earlier levels.
+    stuck : (classes,) bool
+        Classes on a cycle or above one.
+    """
+    by_child = np.argsort(child, kind="stable")
+    begin = np.searchsorted(child[by_child], np.arange(class_count + 1))
+    by_source = np.argsort(source, kind="stable")
+    source_begin = np.searchsorted(source[by_source], np.arange(class_count + 1))
+    waiting = np.bincount(source, minlength=class_count)
+    ready = np.flatnonzero(waiting == 0)
+    found = []
+    while len(ready):
+        incoming = by_child[_ranges(begin[ready], begin[ready + 1])]
+        parents = source[incoming]
+        np.subtract.at(waiting, parents, 1)
+        ready = np.unique(parents[waiting[parents] == 0])
+        if len(ready):
+            found.append(by_source[_ranges(source_begin[ready], source_begin[ready + 1])])
+    return found, waiting > 0
+
+
+def _ranges(begin: Ints, end: Ints) -> Ints:
+    """Concatenate ``arange(begin[i], end[i])``."""
+    length = end - begin
+    total = int(length.sum())
+    return np.arange(total) + np.repeat(begin - (np.cumsum(length) - length), length)
+
+
+def closes_cycle(graph: EGraph, above: Ints, below: Ints) -> Bools:
+    """Whether ``below[i]`` already depends on ``above[i]`` (or is it).
+
+    An e-node in class `above` with child `below` would then close a cycle.
+
+    Parameters
+    ----------
+    graph : EGraph
+        Acyclic and rebuilt.
+    above, below : (pairs,) int64
+
+    Returns
+    -------
+    (pairs,) bool
+    """
+    closes = above == below
+    _, source, child = class_edges(graph)
+    class_count = len(graph.class_type)
+    order, _ = levels(source, child, class_count)
+    targets, column = np.unique(above, return_inverse=True)
+    for start in range(0, len(targets), COLUMNS_AT_ONCE):
+        some = targets[start : start + COLUMNS_AT_ONCE]
+        words = (len(some) + 63) // 64
+        reaches = np.zeros((class_count, words), np.uint64)
+        bit = np.arange(len(some))
+        reaches[some, bit // 64] |= np.uint64(1) << (bit % 64).astype(np.uint64)
+        for edges in order:
+            first = np.flatnonzero(np.diff(source[edges], prepend=-1))
+            gathered = np.bitwise_or.reduceat(reaches[child[edges]], first, axis=0)
+            reaches[source[edges[first]]] |= gathered
+        asked = (column >= start) & (column < start + COLUMNS_AT_ONCE)
+        at = column[asked] - start
+        word = reaches[below[asked], at // 64]
+        closes[asked] |= (word >> (at % 64).astype(np.uint64)) & np.uint64(1) == 1
+    return closes
+
+
+def resolve_cycles(graph: EGraph) -> int:
+    """Hide the newest e-node of each cycle until none is left.
+
+    Returns
+    -------
+    int
+        How many e-nodes were hidden.
+    """
+    hidden = 0
+    class_count = len(graph.class_type)
+    row, source, child = class_edges(graph)
+    _, stuck = levels(source, child, class_count)
+    inside = stuck[source] & stuck[child]
+    row, source, child = row[inside], source[inside], child[inside]
+    if not len(row):
+        return 0
+    protected = oldest_rows(graph)
+    rounds = 0
+    while len(row):
+        ones = np.ones(len(row), np.int8)
+        matrix = coo_matrix((ones, (source, child)), shape=(class_count, class_count))
+        _, component = connected_components(matrix, directed=True, connection="strong")
+        inside = component[source] == component[child]
+        row, source, child = row[inside], source[inside], child[inside]
+        candidates = ~protected[row]
+        if not candidates.any():
+            break
+        newest = _newest(row[candidates], component[source[candidates]], rounds)
+        graph.node_filtered[newest] = True
+        hidden += len(newest)
+        keep = ~graph.node_filtered[row]
+        row, source, child = row[keep], source[keep], child[keep]
+        rounds += 1
+    return hidden
+
+
+def _newest(row: Ints, component: Ints, rounds: int) -> Ints:
+    """Newest row of each component; after many rounds the newest tenth of all rows at once."""
+    order = np.lexsort((row, component))
+    last = np.flatnonzero(np.diff(component[order], append=-1))
+    newest = row[order[last]]
+    if rounds > 100:
+        rows = np.unique(row)
+        newest = np.union1d(newest, rows[-max(len(rows) // 10, 1) :])
+    return newest
+
+
+def oldest_rows(graph: EGraph) -> Bools:
+    """Mark the oldest alive row of each class; together these rows are acyclic. (nodes,) bool."""
+    rows = np.flatnonzero(graph.node_alive)
+    _, first = np.unique(graph.node_class[rows], return_index=True)
+    mark = np.zeros(len(graph.node_alive), np.bool_)
+    mark[rows[first]] = True
+    return mark

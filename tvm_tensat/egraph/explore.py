@@ -1,0 +1,359 @@
+"""Exploration: TENSAT's Algorithm 1 until saturation or a limit.
+
+Each iteration searches all rules on the e-graph as it stands, then applies the matches together,
+restores congruence and, with efficient cycle filtering, hides the e-nodes that close cycles.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tvm_tensat.egraph.apply import (
+    Application,
+    Profiles,
+    Template,
+    Templates,
+    instantiate,
+    signature_hashes,
+    split_by_signature,
+)
+from tvm_tensat.egraph.cycles import closes_cycle, resolve_cycles
+from tvm_tensat.egraph.egraph import EGraph, Hashes, Ints
+from tvm_tensat.egraph.multi import Combined, Source, combine, groups, sources_of
+from tvm_tensat.egraph.pattern import JoinTooLarge, Matcher
+from tvm_tensat.egraph.projection import project_tuples
+from tvm_tensat.egraph.rule import Rule
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Where exploration stops; the paper's defaults.
+
+    Parameters
+    ----------
+    iterations : int
+    nodes : int
+        E-nodes, filtered ones included; never exceeded.
+    seconds : float
+    k_multi : int
+        Iterations, from the first, in which multi-pattern rules take part.
+    matches : int
+        New matches of one rule in one iteration before it is cut and backs off; doubles each time.
+    cycles : str
+        ``"efficient"`` filtering, or ``"none"``.
+    """
+
+    iterations: int = 15
+    nodes: int = 50_000
+    seconds: float = 30.0
+    k_multi: int = 1
+    matches: int = 2_000
+    cycles: str = "efficient"
+
+
+@dataclass
+class RuleStatistics:
+    """What one rule did.
+
+    Attributes
+    ----------
+    matches, applied : int
+        New matches found, and those that were applied.
+    cyclic : int
+        Matches discarded because they would close a cycle.
+    refused : Counter of str
+        Signatures refused, by reason.
+    cut : list of str
+        What back-off or a join limit took away, a line each.
+    banned_until : int
+        Iteration before which the rule rests.
+    """
+
+    matches: int = 0
+    applied: int = 0
+    cyclic: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    cut: list[str] = field(default_factory=list)
+    banned_until: int = 0
+
+
+@dataclass(frozen=True)
+class Exploration:
+    """How an exploration went.
+
+    Attributes
+    ----------
+    stopped : str
+        ``"saturated"``, or the limit that ended it.
+    iterations, nodes, classes, filtered : int
+    seconds : float
+    rules : dict of str to RuleStatistics
+    """
+
+    stopped: str
+    iterations: int
+    nodes: int
+    classes: int
+    filtered: int
+    seconds: float
+    rules: dict[str, RuleStatistics]
+
+
+@dataclass
+class _Known:
+    """What is remembered of a rule between iterations."""
+
+    rule: Rule
+    number: int
+    sources: tuple[Source, ...]
+    templates: Templates
+    statistics: RuleStatistics
+    seen: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))  # matches handled, sorted
+    seen_groups: set[bytes] = field(default_factory=set)
+
+
+def explore(
+    graph: EGraph,
+    rules: Sequence[Rule],
+    limits: Limits | None = None,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> Exploration:
+    """Rewrite an e-graph until saturation or a limit.
+
+    Parameters
+    ----------
+    graph : EGraph
+        Changed in place.
+    rules : sequence of Rule
+        ``node_rule`` of a new e-node is its rule's position here.
+    limits : Limits, optional
+    progress : callable, optional
+        Called with (iteration, e-nodes) after each iteration.
+    """
+    return _Explorer(graph, rules, limits or Limits()).run(progress)
+
+
+class _Explorer:
+    def __init__(self, graph: EGraph, rules: Sequence[Rule], limits: Limits) -> None:
+        self.graph = graph
+        self.limits = limits
+        self.began = time.perf_counter()
+        self.profiles = Profiles()
+        self.known = [
+            _Known(rule, number, sources_of(rule), Templates(rule), RuleStatistics())
+            for number, rule in enumerate(rules)
+        ]
+        self.merging = {known.number for known in self.known if known.rule.kind != "single"}
+
+    def run(self, progress: Callable[[int, int], None] | None) -> Exploration:
+        stopped = "iteration limit"
+        done = 0
+        self.graph.rebuild()
+        for iteration in range(self.limits.iterations):
+            before = self.graph.node_count, self.graph.class_count
+            complete = self.iterate(iteration)
+            done = iteration + 1
+            if progress is not None:
+                progress(done, self.graph.node_count)
+            if not complete:
+                stopped = "time limit" if self.out_of_time() else "node limit"
+                break
+            unchanged = before == (self.graph.node_count, self.graph.class_count)
+            if unchanged and not self.wake(iteration):
+                stopped = "saturated"
+                break
+        graph = self.graph
+        return Exploration(
+            stopped=stopped,
+            iterations=done,
+            nodes=graph.node_count,
+            classes=graph.class_count,
+            filtered=int(np.count_nonzero(graph.node_filtered & graph.node_alive)),
+            seconds=time.perf_counter() - self.began,
+            rules={known.rule.name: known.statistics for known in self.known},
+        )
+
+    def out_of_time(self) -> bool:
+        return time.perf_counter() - self.began > self.limits.seconds
+
+    def wake(self, iteration: int) -> bool:
+        """When nothing changed, end the rest of all banned rules; return whether there were any."""
+        statistics = [known.statistics for known in self.known]
+        banned = [each for each in statistics if each.banned_until > iteration]
+        for each in banned:
+            each.banned_until = iteration + 1
+        return bool(banned)
+
+    def iterate(self, iteration: int) -> bool:
+        """Search all rules and apply their matches; False when a limit was hit."""
+        matcher = Matcher(self.graph, join_limit=20 * self.limits.nodes)
+        profile = self.profiles.of_classes(self.graph)
+        found: list[Application] = []
+        for known in self.known:
+            if self.out_of_time():
+                return False
+            resting = known.statistics.banned_until > iteration
+            too_late = known.rule.kind == "multi" and iteration >= self.limits.k_multi
+            if resting or too_late or not all(matcher.has(s.pattern) for s in known.sources):
+                continue
+            try:
+                if known.rule.kind == "group":
+                    found += self.search_groups(known, matcher, profile)
+                else:
+                    found += self.search(known, matcher, profile, iteration)
+            except JoinTooLarge as error:
+                self.ban(known.statistics, iteration, f"a join of {error.rows:,} rows not expanded")
+        if self.limits.cycles == "efficient":
+            found = self.discard_cyclic(found)
+        complete = self.apply(found, iteration)
+        if self.limits.cycles == "efficient":
+            resolve_cycles(self.graph)
+        return complete
+
+    # -- searching ---------------------------------------------------------------------------
+
+    def search(
+        self, known: _Known, matcher: Matcher, profile: Ints, iteration: int
+    ) -> list[Application]:
+        """Find the new matches of a single- or multi-pattern rule, grouped by template."""
+        limit = 20 * self.limits.nodes
+        matches = combine(matcher, known.rule, known.sources, limit)
+        columns = np.hstack([matches.operators, profile[matches.variables]])
+        identity = signature_hashes(np.hstack([columns, matches.variables]))
+        new = np.flatnonzero(~np.isin(identity, known.seen))
+        statistics = known.statistics
+        allowed = self.limits.matches << len(statistics.cut)
+        if len(new) > allowed:
+            self.ban(statistics, iteration, f"{len(new) - allowed:,} of {len(new):,} matches cut")
+            new = new[:allowed]
+        statistics.matches += len(new)
+        known.seen = np.union1d(known.seen, identity[new])
+        if not len(new):
+            return []
+        return self.with_templates(known, matches.take(new), columns[new])
+
+    def with_templates(self, known: _Known, matches: Combined, columns: Ints) -> list[Application]:
+        found = []
+        width = matches.operators.shape[1]
+        for first, members in zip(*split_by_signature(columns), strict=True):
+            signature = columns[first].tolist()
+            template = known.templates.get(
+                self.graph, self.profiles, signature[:width], signature[width:]
+            )
+            if isinstance(template, str):
+                known.statistics.refused[template] += 1
+                continue
+            found.append(
+                Application(
+                    known.number, template, matches.variables[members], matches.roots[members]
+                )
+            )
+        return found
+
+    def search_groups(self, known: _Known, matcher: Matcher, profile: Ints) -> list[Application]:
+        """Find the new groups of a group rule."""
+        found = []
+        for group in groups(matcher, known.rule, known.sources[0], self.merging, profile):
+            identity = group.variables.tobytes() + bytes(str(group.operators), "ascii")
+            if identity in known.seen_groups:
+                continue
+            known.seen_groups.add(identity)
+            known.statistics.matches += 1
+            template = known.templates.get(
+                self.graph, self.profiles, group.operators, profile[group.variables].tolist()
+            )
+            if isinstance(template, str):
+                known.statistics.refused[template] += 1
+                continue
+            found.append(
+                Application(known.number, template, group.variables[None, :], group.roots[None, :])
+            )
+        return found
+
+    def ban(self, statistics: RuleStatistics, iteration: int, why: str) -> None:
+        """Back off as egg does: each time twice as long."""
+        rest = 5 << len(statistics.cut)
+        statistics.cut.append(f"iteration {iteration}: {why}; rests {rest} iterations")
+        statistics.banned_until = iteration + 1 + rest
+
+    # -- applying ----------------------------------------------------------------------------
+
+    def discard_cyclic(self, found: list[Application]) -> list[Application]:
+        """Drop matches of merging rules that the present e-graph shows to close a cycle.
+
+        A single pattern's variables lie below its root already, so only matches with several
+        roots can put a root under a variable.
+        """
+        asked, above, below = [], [], []
+        for at, application in enumerate(found):
+            if application.rule not in self.merging:
+                continue
+            for k in range(len(application.template.targets)):
+                for variable in application.template.uses(k):
+                    asked.append((at, len(application.roots)))
+                    above.append(application.roots[:, k])
+                    below.append(application.variables[:, variable])
+        if not asked:
+            return found
+        closes = closes_cycle(self.graph, np.concatenate(above), np.concatenate(below))
+        bad = [np.zeros(len(application.roots), np.bool_) for application in found]
+        begin = 0
+        for at, count in asked:
+            bad[at] |= closes[begin : begin + count]
+            begin += count
+        kept = []
+        for application, cyclic in zip(found, bad, strict=True):
+            self.known[application.rule].statistics.cyclic += int(np.count_nonzero(cyclic))
+            if not cyclic.all():
+                kept.append(application.take(np.flatnonzero(~cyclic)))
+        return kept
+
+    def apply(self, found: list[Application], iteration: int) -> bool:
+        """Instantiate in portions that cannot exceed the node limit, then merge and rebuild."""
+        pending = list(found)
+        roots, ends = [], []
+        complete = True
+        while pending:
+            room = self.limits.nodes - self.graph.node_count
+            portion, pending = _portion(pending, room)
+            if not portion:
+                complete = False
+                break
+            merged = instantiate(self.graph, portion, iteration, lambda: not self.out_of_time())
+            if self.out_of_time():
+                complete = False
+                break
+            roots.append(merged[0])
+            ends.append(merged[1])
+            for application in portion:
+                statistics = self.known[application.rule].statistics
+                statistics.applied += len(application.roots)
+        if roots:
+            self.graph.union(np.concatenate(roots), np.concatenate(ends))
+        self.graph.rebuild()
+        project_tuples(self.graph)
+        return complete
+
+
+def _portion(pending: list[Application], room: int) -> tuple[list[Application], list[Application]]:
+    """Take as many matches from the front as surely fit into `room` new e-nodes."""
+    portion: list[Application] = []
+    for at, application in enumerate(pending):
+        size = len(application.template.rows)
+        fitting = len(application.roots) if not size else min(len(application.roots), room // size)
+        if fitting:
+            portion.append(application.take(np.arange(fitting)))
+            room -= fitting * size
+        if fitting < len(application.roots):
+            rest = application.take(np.arange(fitting, len(application.roots)))
+            return portion, [rest, *pending[at + 1 :]]
+    return portion, []
+
+
+__all__ = ["Exploration", "Limits", "RuleStatistics", "Template", "explore"]
