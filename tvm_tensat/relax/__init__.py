@@ -1,1 +1,1 @@
-
+"""Relax functions to e-graphs and back."""
