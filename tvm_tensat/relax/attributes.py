@@ -26,6 +26,7 @@ __all__ = [
     "attribute_names",
     "exact",
     "from_plain",
+    "holds_no_tensor",
     "plain",
     "put_together",
     "take_apart",
@@ -64,11 +65,11 @@ class Opaque:
 
 @dataclass(frozen=True)
 class Parts:
-    """A call taken apart: what is called, its attributes, and its operands in order."""
+    """A call taken apart: what is called, its attributes, and which arguments are operands."""
 
     name: str
     attrs: dict[str, object]
-    operands: tuple[Any, ...]
+    positions: tuple[int, ...]
 
 
 def _opaque(value: Any) -> Opaque:
@@ -165,10 +166,10 @@ def _fields(attrs_type: str) -> tuple[str, ...]:
 _attrs_class: dict[str, Any] = {}
 
 
-def _holds_no_tensor(expr: Any) -> bool:
+def holds_no_tensor(expr: Any) -> bool:
     """Whether an argument is a number, a shape, a string, a callee, or a tuple of such."""
     if isinstance(expr, relax.Tuple):
-        return len(expr.fields) > 0 and all(_holds_no_tensor(field) for field in expr.fields)
+        return len(expr.fields) > 0 and all(holds_no_tensor(field) for field in expr.fields)
     if isinstance(expr, relax.DataflowVar):
         return False
     if isinstance(expr, relax.ShapeExpr | tvm.ir.StringImm | tvm.ir.GlobalVar | relax.ExternFunc):
@@ -198,16 +199,16 @@ def take_apart(call: Any, resolve: Callable[[Any], Any] = lambda expr: expr) -> 
         it is.
     """
     attrs: dict[str, object] = {}
-    operands: list[Any] = []
+    positions: list[int] = []
     name = str(call.op.name) if isinstance(call.op, tvm.ir.Op) else CALL
     if name == CALL:
         attrs["func"] = plain(call.op)
     for position, argument in enumerate(call.args):
         value = resolve(argument)
-        if _holds_no_tensor(value):
+        if holds_no_tensor(value):
             attrs[_argument_name(name, position)] = plain(value)
         else:
-            operands.append(argument)
+            positions.append(position)
     key = "" if call.attrs is None else str(type(call.attrs).__tvm_ffi_type_info__.type_key)
     if name not in _attrs_type or key:
         _attrs_type[name] = key
@@ -216,7 +217,7 @@ def take_apart(call: Any, resolve: Callable[[Any], Any] = lambda expr: expr) -> 
         attrs[field] = plain(getattr(call.attrs, field))
     if call.ty_args:
         attrs["ty_args"] = tuple(_opaque(ty) for ty in call.ty_args)
-    return Parts(name, attrs, tuple(operands))
+    return Parts(name, attrs, tuple(positions))
 
 
 def _argument(op_name: str, value: object) -> Any:

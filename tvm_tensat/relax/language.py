@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -110,7 +110,9 @@ class RelaxLanguage:
             self._sources[number] = expr
         return number, self.intern_type(expr.ty)
 
-    def read(self, call: Any, resolve: Any) -> tuple[int, int, tuple[Any, ...]]:
+    def read(
+        self, call: Any, resolve: Callable[[Any], Any] = lambda expr: expr
+    ) -> tuple[int, int, tuple[int, ...]]:
         """Intern a normalized call of the input.
 
         Parameters
@@ -124,14 +126,15 @@ class RelaxLanguage:
         -------
         operator, type : int
             The operator and the type of the result.
-        operands : tuple of relax.Expr
-            The operands, in order.
+        positions : tuple of int
+            Which arguments are the operands.
         """
         parts = take_apart(call, resolve)
-        infos = [self._infos[self.intern_type(operand.ty)] for operand in parts.operands]
+        arguments = call.args
+        infos = [self._infos[self.intern_type(arguments[p].ty)] for p in parts.positions]
         result = self.intern_type(call.ty)
         attrs = canonical_attrs(parts.name, parts.attrs, infos, self._infos[result])
-        return self.intern(parts.name, attrs, len(parts.operands)), result, parts.operands
+        return self.intern(parts.name, attrs, len(infos)), result, parts.positions
 
     # -- making --------------------------------------------------------------------------------
 
