@@ -1,0 +1,163 @@
+"""``tvmc compile``: a model becomes a shared library, optimized on the way if asked."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import tvm
+
+from tvm_tensat.cli.arguments import tensat_options
+from tvm_tensat.cli.errors import CommandError, one_line
+from tvm_tensat.cli.load import load_model
+from tvm_tensat.cli.signature import signature_of, with_signature
+from tvm_tensat.cli.target import parse_target
+from tvm_tensat.passes import Tensat
+from tvm_tensat.schedule import build_pipeline
+
+
+def execute(args: argparse.Namespace) -> None:
+    """Compile the model that the arguments name.
+
+    Raises
+    ------
+    CommandError
+        When the model cannot be read, built or written.
+    """
+    options = tensat_options(args)
+    output = _output_path(args.model, args.output)
+    for path in (output, args.tensat_report):
+        check_writable(path)
+    if args.tuning_records is not None and not args.tuning_records.is_dir():
+        raise CommandError(
+            f"--tuning-records {args.tuning_records}: no such folder; expected one with "
+            "database_workload.json and database_tuning_record.json"
+        )
+    target = parse_target(args.target)
+    seconds: dict[str, float] = {}
+    say = _Verbose(args.verbose)
+    say(f"target: {json.dumps(_exported(target))}")
+
+    with _timed(seconds, "load"):
+        module = load_model(args.model, args.input_shapes)
+    report = None
+    if args.tensat:
+        optimize = Tensat(options)
+        with _timed(seconds, "tensat"), target:
+            module = optimize(module)
+        report = optimize.report
+        if args.tensat_report is not None:
+            with replacing(args.tensat_report) as file:
+                file.write_text(json.dumps(report.to_json(), indent=1) + "\n", encoding="utf-8")
+    signature = signature_of(module, target)
+    with _timed(seconds, "build"):
+        executable = _build(module, signature, target, args)
+    with _timed(seconds, "export"):
+        _export(executable, output)
+    for phase, value in seconds.items():
+        say(f"{phase}: {value:.2f} s")
+
+    if args.json:
+        print(
+            json.dumps(
+                {
+                    "model": args.model,
+                    "target": _exported(target),
+                    "output": str(output),
+                    "seconds": seconds,
+                    "signature": asdict(signature),
+                    "tensat": None if report is None else report.to_json(),
+                }
+            )
+        )
+        return
+    if report is not None:
+        print(report)
+    print(f"{args.model} -> {output}, {sum(seconds.values()):.1f} s")
+
+
+def _output_path(model: str, given: Path | None) -> Path:
+    output = given or Path(Path(model.removeprefix("zoo:")).stem + ".so")
+    if output.suffix != ".so":
+        raise CommandError(f"-o {output}: expected a name that ends in .so")
+    return output
+
+
+def check_writable(path: Path | None) -> None:
+    """Refuse, before any work is done, a file that could not be written after it."""
+    if path is None:
+        return
+    folder = path.parent
+    if not folder.is_dir():
+        raise CommandError(f"{path}: the folder {folder} does not exist; create it first")
+    if path.is_dir() or not os.access(folder, os.W_OK):
+        raise CommandError(f"{path}: cannot be written; choose another name or folder")
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a file in the same folder that takes the place of `path` when all went well.
+
+    Readers see the old file or the new one, never a part.
+    """
+    temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    try:
+        yield temporary
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _build(
+    module: tvm.IRModule, signature: Any, target: tvm.target.Target, args: argparse.Namespace
+) -> Any:
+    pipeline = build_pipeline(target, args.tuning_records)
+    try:
+        return tvm.compile(with_signature(module, signature), target, relax_pipeline=pipeline)
+    except Exception as error:  # a compiler has no closed set of errors
+        raise CommandError(
+            f"{args.model}: TVM cannot build it for {target.kind.name}: {type(error).__name__}: "
+            f"{one_line(error)}; -v shows where"
+        ) from error
+
+
+def _export(executable: Any, output: Path) -> None:
+    try:
+        with replacing(output) as file:
+            executable.export_library(str(file))
+    except (OSError, RuntimeError) as error:
+        raise CommandError(
+            f"{output}: cannot be linked or written ({one_line(error)}); linking needs a C++ "
+            "compiler (g++ or clang++) on the PATH"
+        ) from error
+
+
+def _exported(target: tvm.target.Target) -> dict[str, Any]:
+    """Return the target as plain JSON data."""
+    return json.loads(str(target))  # type: ignore[no-any-return]
+
+
+class _Verbose:
+    """Say things on stderr when asked to."""
+
+    def __init__(self, on: bool) -> None:
+        self.on = on
+
+    def __call__(self, text: str) -> None:
+        if self.on:
+            print(text, file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _timed(seconds: dict[str, float], phase: str) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    seconds[phase] = time.perf_counter() - start

@@ -1,0 +1,61 @@
+"""``tvmc`` and ``python -m tvm_tensat``: compile a model, run what was compiled.
+
+Exit codes: 0; 4 on an error, with one line on stderr; 5 when an optional package is missing.
+``-v`` adds the traceback and the libraries' own messages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+
+from tvm_tensat.cli.arguments import build_parser
+from tvm_tensat.cli.errors import EXIT_ERROR, CommandError, one_line, quiet
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Arguments without the program's name; by default those of the process.
+
+    Returns
+    -------
+    int
+        The exit code.
+    """
+    argv = list(sys.argv[1:] if argv is None else argv)
+    verbose = "-v" in argv or "--verbose" in argv
+    try:
+        with quiet(verbose):
+            return _dispatch(build_parser().parse_args(argv))
+    except CommandError as error:
+        return _fail(one_line(error), error.exit_code, verbose)
+    except KeyboardInterrupt:
+        return _fail("interrupted", 130, verbose=False)
+    except Exception as error:
+        message = f"{type(error).__name__}: {one_line(error)}"
+        hint = "" if verbose else "; -v shows where"
+        return _fail(f"unexpected {message}{hint}", EXIT_ERROR, verbose)
+
+
+def _dispatch(args: argparse.Namespace) -> int:
+    """Import and run the command's module, which imports TVM."""
+    import_module(f"tvm_tensat.cli.{args.command}").execute(args)
+    return 0
+
+
+def _fail(message: str, code: int, verbose: bool) -> int:
+    if verbose:
+        traceback.print_exc()
+    print(f"tvmc: error: {message}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,182 @@
+"""``tvmc run``: run what ``tvmc compile`` wrote; time it, print or save its outputs."""
+
+from __future__ import annotations
+
+import argparse
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from numpy.typing import NDArray
+from tvm import relax
+
+from tvm_tensat.cli.compile import check_writable, replacing
+from tvm_tensat.cli.errors import CommandError, one_line
+from tvm_tensat.cli.signature import Signature, TensorSpec, read_signature
+
+Array = NDArray[Any]
+
+
+def execute(args: argparse.Namespace) -> None:
+    """Run the library that the arguments name.
+
+    Raises
+    ------
+    CommandError
+        When it cannot be loaded, or its inputs do not fit.
+    """
+    check_writable(args.outputs)
+    machine, signature, device = load_library(args.library, args.device)
+    if args.inputs is not None:
+        values = read_inputs(args.inputs, signature)
+    else:
+        values = [fill(spec, args.fill_mode, seed) for seed, spec in enumerate(signature.inputs)]
+    operands = [tvm.runtime.tensor(value, device) for value in values]
+    outputs = [tensor.numpy() for tensor in _flat(machine["main"](*operands))]
+
+    if args.outputs is not None:
+        names = [spec.name for spec in signature.outputs]
+        with replacing(args.outputs) as file, file.open("wb") as stream:
+            np.savez(stream, **dict(zip(names, outputs, strict=True)))
+    if args.print_top is not None:
+        for spec, output in zip(signature.outputs, outputs, strict=True):
+            _print_top(spec.name, output, args.print_top)
+    if args.print_time:
+        _print_time(machine, operands, device, args.repeat, args.number)
+
+
+def load_library(path: Path, device: str | None = None) -> tuple[Any, Signature, Any]:
+    """Load a library that ``tvmc compile`` wrote.
+
+    Parameters
+    ----------
+    path : Path
+    device : {"cpu", "cuda"}, optional
+        By default what the library was compiled for.
+
+    Returns
+    -------
+    machine : relax.VirtualMachine
+    signature : Signature
+    device : tvm.runtime.Device
+    """
+    if not path.is_file():
+        raise CommandError(f"{path}: no such file; check the path, or compile the model first")
+    try:
+        library = tvm.runtime.load_module(str(path.resolve()))
+        # The signature is read on the CPU: the device is known only from it.
+        signature = read_signature(relax.VirtualMachine(library, tvm.cpu()), path)
+    except (AttributeError, OSError, ValueError, RuntimeError, tvm.error.TVMError) as error:
+        raise CommandError(
+            f"{path}: not a library that tvmc compile wrote ({one_line(error)})"
+        ) from error
+    if device is not None and device != signature.device:
+        raise CommandError(
+            f"--device {device}: {path} was compiled for {signature.device}; compile it for "
+            f"{device}, or leave the option out"
+        )
+    place = tvm.device(signature.device, 0)
+    if not place.exist:
+        raise CommandError(f"{path}: was compiled for {signature.device}, and none was found here")
+    return relax.VirtualMachine(library, place), signature, place
+
+
+def fill(spec: TensorSpec, mode: str, seed: int) -> Array:
+    """Make an input: zeros, ones, or random values.
+
+    Random floats are normal; values of other types are 0 or 1, which are indices of any table.
+    """
+    _require_tensor(spec)
+    shape = [d for d in spec.shape or () if isinstance(d, int)]
+    if spec.shape is None or len(shape) != len(spec.shape):
+        raise CommandError(f"{spec}: has no fixed shape, so it cannot be filled; give -i FILE.npz")
+    dtype = _numpy_dtype(spec)
+    if mode != "random":
+        return np.full(shape, 0 if mode == "zeros" else 1, dtype)
+    draw = np.asarray(np.random.default_rng(seed).standard_normal(shape))
+    is_float = np.issubdtype(dtype, np.floating) or "float" in str(spec.dtype)
+    return draw.astype(dtype) if is_float else (draw > 0).astype(dtype)
+
+
+def read_inputs(path: Path, signature: Signature) -> list[Array]:
+    """Read one array for each input from an .npz file and check shapes and dtypes.
+
+    Raises
+    ------
+    CommandError
+        When the file cannot be read, an array is missing, or one does not fit.
+    """
+    wanted = "; ".join(str(spec) for spec in signature.inputs)
+    if not path.is_file():
+        raise CommandError(f"{path}: no such file; expected an .npz with {wanted}")
+    try:
+        with np.load(path) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, AttributeError, TypeError, zipfile.BadZipFile) as error:
+        raise CommandError(f"{path}: not an .npz file ({one_line(error)})") from error
+    missing = [spec.name for spec in signature.inputs if spec.name not in arrays]
+    unknown = [name for name in arrays if name not in {spec.name for spec in signature.inputs}]
+    if missing or unknown:
+        faults = [f"no array {name!r}" for name in missing]
+        faults += [f"unknown array {name!r}" for name in unknown]
+        raise CommandError(f"{path}: {', '.join(faults)}; expected {wanted}")
+    symbols: dict[str, int] = {}
+    for spec in signature.inputs:
+        _check_fits(path, spec, arrays[spec.name], symbols)
+    return [np.ascontiguousarray(arrays[spec.name]) for spec in signature.inputs]
+
+
+def _check_fits(path: Path, spec: TensorSpec, array: Array, symbols: dict[str, int]) -> None:
+    """Compare an array with its input; `symbols` collects the values of symbolic dimensions."""
+    _require_tensor(spec)
+    given = f"{array.dtype} {list(array.shape)}"
+    fits = array.dtype == _numpy_dtype(spec)
+    if spec.shape is not None:
+        fits &= array.ndim == len(spec.shape)
+        for expected, size in zip(spec.shape, array.shape, strict=False):
+            # An expression of symbols, such as "n * 2", is left to the check of the compiled code.
+            if isinstance(expected, str) and expected.isidentifier():
+                fits &= symbols.setdefault(expected, size) == size
+            elif isinstance(expected, int):
+                fits &= expected == size
+    if not fits:
+        raise CommandError(f"{path}: array {spec.name!r} is {given}; expected {spec}")
+
+
+def _require_tensor(spec: TensorSpec) -> None:
+    if spec.dtype is None:
+        raise CommandError(f"input {spec.name} is no tensor; tvmc run passes tensors only")
+
+
+def _numpy_dtype(spec: TensorSpec) -> np.dtype[Any]:
+    try:
+        return np.dtype(str(spec.dtype))
+    except TypeError as error:
+        raise CommandError(f"{spec}: numpy has no such dtype") from error
+
+
+def _flat(value: Any) -> list[Any]:
+    """Return the tensors of a result, tuples taken apart."""
+    if isinstance(value, tvm.runtime.Tensor):
+        return [value]
+    return [tensor for field in value for tensor in _flat(field)]
+
+
+def _print_top(name: str, output: Array, count: int) -> None:
+    flat = output.ravel()
+    order = np.argsort(flat, kind="stable")[::-1][:count]
+    print(f"{name} {list(output.shape)}, the {len(order)} largest of {flat.size}:")
+    for index in order:
+        place = ", ".join(str(int(i)) for i in np.unravel_index(index, output.shape))
+        print(f"  [{place}]  {flat[index]:.6g}")
+
+
+def _print_time(machine: Any, operands: list[Any], device: Any, repeat: int, number: int) -> None:
+    """Time ``main`` by the virtual machine's evaluator, whose first run is not counted."""
+    evaluate = machine.time_evaluator("main", device, repeat=repeat, number=number)
+    result = evaluate(*operands)
+    statistics = ("mean", "median", "std", "min", "max")
+    print("".join(f"{name + ' (ms)':>14}" for name in statistics))
+    print("".join(f"{getattr(result, name) * 1e3:14.4f}" for name in statistics))
