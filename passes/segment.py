@@ -1,0 +1,185 @@
+"""One segment of a dataflow block: explore, cost, extract, measure until the choice is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tvm_tensat.cost.nodes import Device, NodeCosts
+from tvm_tensat.egraph import FROM_INPUT, EGraph, Limits, explore
+from tvm_tensat.egraph.egraph import Bools, Ints
+from tvm_tensat.egraph.rule import Rule
+from tvm_tensat.extraction import Solution, extract
+from tvm_tensat.extraction.egraph import problem_of
+from tvm_tensat.passes.options import TensatOptions
+from tvm_tensat.passes.phases import Phases
+from tvm_tensat.passes.report import BlockReport
+from tvm_tensat.relax.language import RelaxLanguage
+from tvm_tensat.relax.plan import Segment
+from tvm_tensat.relax.reader import ReadSegment, read_segment
+from tvm_tensat.relax.writer import write_segment
+
+# Extractions until every chosen kernel is measured; each measures what the last one chose.
+MOST_ROUNDS = 8
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A way to write a segment: its bindings and the predicted seconds."""
+
+    bindings: tuple[Any, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Optimized:
+    """What a segment became.
+
+    Attributes
+    ----------
+    cheapest : Candidate
+    without_merges : Candidate or None
+        The cheapest without what multi-pattern and group rules made, where that is another graph:
+        merging gains or loses by more than a model of single kernels can tell.
+    report : BlockReport
+    """
+
+    cheapest: Candidate
+    without_merges: Candidate | None
+    report: BlockReport
+
+
+def optimize_segment(
+    segment: Segment,
+    where: tuple[str, str],
+    rules: Sequence[Rule],
+    device: Device,
+    options: TensatOptions,
+    phases: Phases,
+) -> Optimized | None:
+    """Find the cheapest form of a segment; None when exploration found no other form."""
+    language = RelaxLanguage()
+    graph = EGraph(language)
+    with phases("read"):
+        read = read_segment(segment, language, graph)
+    limits = Limits(
+        iterations=options.iterations,
+        nodes=options.nodes,
+        seconds=options.explore_seconds,
+        k_multi=options.k_multi,
+        cycles=options.cycles,
+    )
+    if not read.roots:
+        return None
+    with phases("explore"), phases.bar("exploring", options.iterations) as show:
+        exploration = explore(graph, rules, limits, progress=lambda done, _: show(done))
+    if (graph.node_rule[graph.node_alive] == FROM_INPUT).all() and not exploration.filtered:
+        return None
+    search = _Search(graph, language, read, rules, device, options, phases)
+    search.measure(search.input_nodes())
+    solution, rows = search.choose(np.zeros(len(graph.node_alive), np.bool_))
+    merging = np.array([rule.kind != "single" for rule in rules] + [False], np.bool_)
+    merged = merging[graph.node_rule]  # FROM_INPUT is -1, the last entry
+    plain = search.choose(merged) if merged[rows].any() else None
+    with phases("write"):
+        cheapest = search.write(solution, rows)
+        without = None if plain is None else search.write(*plain)
+    return Optimized(cheapest, without, search.report(where, exploration, solution, rows))
+
+
+class _Search:
+    """Costs and extractions of one e-graph."""
+
+    def __init__(
+        self,
+        graph: EGraph,
+        language: RelaxLanguage,
+        read: ReadSegment,
+        rules: Sequence[Rule],
+        device: Device,
+        options: TensatOptions,
+        phases: Phases,
+    ) -> None:
+        self.graph, self.language, self.read, self.rules = graph, language, read, rules
+        self.options, self.phases = options, phases
+        self.costs = NodeCosts(graph, language, device)
+        self.rounds = 0
+
+    def input_nodes(self) -> Ints:
+        """Rows of the input's e-nodes, those that congruence has merged away included."""
+        return np.flatnonzero(self.graph.node_rule == FROM_INPUT)
+
+    def measure(self, rows: Ints) -> bool:
+        """Measure what is not measured of these e-nodes; return whether there was anything."""
+        wanted = self.costs.unmeasured(rows)
+        if wanted:
+            with self.phases("measure"), self.phases.bar("measuring", len(wanted)) as show:
+                self.costs.measure(wanted, progress=lambda done, _: show(done))
+        return bool(wanted)
+
+    def choose(self, barred: Bools) -> tuple[Solution, Ints]:
+        """Extract, measure what was chosen, and extract again until the choice is measured."""
+        roots = [number for _, number in self.read.roots]
+        for _ in range(MOST_ROUNDS):
+            self.rounds += 1
+            values = self.costs.costs()
+            values[barred] = np.inf
+            problem, rows, _ = problem_of(self.graph, roots, values)
+            with self.phases("extract"):
+                solution = extract(
+                    problem,
+                    self.options.extractor,
+                    solver=self.options.solver,
+                    time_limit=self.options.extract_seconds,
+                )
+            chosen = rows[solution.choice[solution.choice >= 0]]
+            if not self.measure(chosen):
+                break
+        return solution, chosen
+
+    def write(self, solution: Solution, rows: Ints) -> Candidate:
+        """Emit the chosen e-nodes as bindings."""
+        graph = self.graph
+        choice = {}
+        for row in rows.tolist():
+            operator = int(graph.node_operator[row])
+            arity = int(graph.operator_arity[operator])
+            start = int(graph.node_start[row])
+            children = tuple(graph.operands[start : start + arity].tolist())
+            choice[int(graph.node_class[row])] = operator, children
+        return Candidate(tuple(write_segment(self.read, choice, graph.find)), solution.cost)
+
+    def report(
+        self, where: tuple[str, str], exploration: Any, solution: Solution, rows: Ints
+    ) -> BlockReport:
+        """Collect the figures of this segment."""
+        makers = self.graph.node_rule[rows]
+        used: dict[str, int] = {}
+        for maker in makers[makers >= 0].tolist():
+            used[self.rules[maker].name] = used.get(self.rules[maker].name, 0) + 1
+        failures = [
+            f"{self.costs.describe(number)}: {known.error}"
+            for number, known in self.costs.measured.items()
+            if known.error is not None
+        ]
+        values = self.costs.costs()
+        return BlockReport(
+            function=where[0],
+            block=where[1],
+            operators=len(self.read.nodes),
+            exploration=exploration,
+            cost_before=float(values[self.input_nodes()].sum()),
+            cost_after=solution.cost,
+            bound=solution.bound,
+            gap=solution.gap,
+            status=solution.status,
+            rounds=self.rounds,
+            kernels_measured=self.costs.measured_now,
+            kernels_recorded=len(self.costs.measured) - self.costs.measured_now,
+            kernels_failed=len(failures),
+            failures=tuple(failures),
+            rules_used=used,
+        )

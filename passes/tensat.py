@@ -1,0 +1,283 @@
+"""The Tensat pass: equality saturation over the dataflow blocks of Relax functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.target import Target
+
+from tvm_tensat.cost import CostStore, MeasureError
+from tvm_tensat.cost.machine import describe, target_text
+from tvm_tensat.cost.nodes import Device
+from tvm_tensat.cost.roofline import Roofline
+from tvm_tensat.passes import guard
+from tvm_tensat.passes.options import TensatOptions
+from tvm_tensat.passes.phases import Phases
+from tvm_tensat.passes.report import Report
+from tvm_tensat.passes.segment import Optimized, optimize_segment
+from tvm_tensat.relax.fold import fold_weights
+from tvm_tensat.relax.plan import FunctionPlan, Kept, Segment, plan_function
+from tvm_tensat.relax.writer import rebuild
+from tvm_tensat.rules import all_rules
+
+_NOT_OURS = ("Primitive", "Codegen", "Composite")  # functions that other passes have claimed
+
+Written = dict[str, dict[Segment, Sequence[Any]]]  # function name -> segment -> bindings
+
+
+@tvm.transform.module_pass(opt_level=0, name="Tensat")
+class Tensat:
+    """Optimize the dataflow blocks of a module by equality saturation.
+
+    The target is the one in scope (``with target:``, or the one that `tvm.compile` builds for);
+    without one, LLVM on this machine. The input module is never changed; when nothing better is
+    found, or something fails, it is returned and the report says why.
+
+    Parameters
+    ----------
+    options : TensatOptions, optional
+    **changes
+        Fields of `TensatOptions` that differ from `options` or the defaults.
+
+    Attributes
+    ----------
+    report : Report or None
+        Of the last run.
+    """
+
+    def __init__(self, options: TensatOptions | None = None, **changes: Any) -> None:
+        given = {} if options is None else dict(vars(options))
+        self.options = TensatOptions(**(given | changes))
+        self.report: Report | None = None
+
+    def transform_module(
+        self, module: tvm.IRModule, _context: tvm.transform.PassContext
+    ) -> tvm.IRModule:
+        """Return the optimized module, or the input."""
+        self.report = Report(options=asdict(self.options), machine=asdict(describe()))
+        try:
+            return _Run(self.options, self.report).optimize(module)
+        except Exception as error:
+            if self.options.strict:
+                raise
+            self.report.verdict = "unchanged"
+            self.report.reasons.append(f"failed: {type(error).__name__}: {error}")
+            return module
+
+
+class _Run:
+    """One run of the pass on one module."""
+
+    def __init__(self, options: TensatOptions, report: Report) -> None:
+        self.options = options
+        self.report = report
+        self.phases = Phases()
+        report.seconds = self.phases.seconds
+        self.target = Target.current(allow_none=True) or self.default_target()
+        report.target = target_text(self.target)
+        self.hardware = guard.device_of(self.target)
+
+    def default_target(self) -> Target:
+        self.report.reasons.append("no target in scope; LLVM on this machine is assumed")
+        return Target("llvm")
+
+    def optimize(self, module: tvm.IRModule) -> tvm.IRModule:
+        plans = self.plan(module)
+        if not any(plan.segments for plan in plans.values()):
+            self.report.reasons.append("no dataflow block with operators to rewrite")
+            return module
+        cheapest, without_merges = self.rewrite(plans)
+        if not cheapest:
+            self.report.reasons.append("no rule found another form")
+            return module
+        candidates = {"optimized": self.finish(module, plans, cheapest)}
+        if without_merges:
+            plain = self.finish(module, plans, cheapest | without_merges)
+            candidates["optimized, without merges"] = plain
+        return self.judge(module, candidates)
+
+    # -- rewriting ---------------------------------------------------------------------------
+
+    def plan(self, module: tvm.IRModule) -> dict[str, FunctionPlan]:
+        """Plan the functions that are ours to touch."""
+        functions = {
+            variable.name_hint: function for variable, function in module.functions_items()
+        }
+        plans = {}
+        for name, function in functions.items():
+            if not isinstance(function, relax.Function):
+                continue
+            attrs = dict(function.attrs) if function.attrs else {}
+            claimed = [mark for mark in _NOT_OURS if mark in attrs]
+            if claimed:
+                self.report.kept.append(f"function {name} is marked {claimed[0]}")
+                continue
+            plans[name] = plan_function(function, functions)
+            for block in plans[name].blocks:
+                for piece in block.pieces:
+                    if isinstance(piece, Kept):
+                        count = len(piece.bindings)
+                        self.report.kept.append(f"{count} bindings of {name}: {piece.reason}")
+        return plans
+
+    def rewrite(self, plans: dict[str, FunctionPlan]) -> tuple[Written, Written]:
+        """Optimize every segment; the second result holds the functions that differ in merges."""
+        rules = all_rules(self.options.numerics)
+        device = self.device()
+        cheapest: Written = {}
+        plain: Written = {}
+        for name, plan in plans.items():
+            found: dict[Segment, Optimized] = {}
+            for number, segment in enumerate(plan.segments):
+                where = name, f"segment {number}"
+                made = optimize_segment(segment, where, rules, device, self.options, self.phases)
+                if made is not None:
+                    found[segment] = made
+                    self.report.blocks.append(made.report)
+            if found:
+                cheapest[name] = {s: made.cheapest.bindings for s, made in found.items()}
+            if any(made.without_merges for made in found.values()):
+                plain[name] = {
+                    s: (made.without_merges or made.cheapest).bindings for s, made in found.items()
+                }
+        return cheapest, plain
+
+    def device(self) -> Device:
+        """Open the cost store and calibrate the estimate, as far as options and machine allow."""
+        options = self.options
+        if options.costs != "estimated" and self.hardware is not None:
+            store = CostStore(options.cost_store)
+            try:
+                with self.phases("calibrate"):
+                    line = Roofline.calibrated(
+                        self.target, store, tuning_records=options.tuning_records
+                    )
+                return Device(self.target, line, store, options.tuning_records)
+            except MeasureError as error:
+                self.report.reasons.append(f"costs are estimated: {error}")
+        elif options.costs != "estimated":
+            self.report.reasons.append(
+                f"costs are estimated: no {self.target.kind.name} device on this machine"
+            )
+        return Device(self.target, Roofline.documented(self.target), None)
+
+    def finish(
+        self, module: tvm.IRModule, plans: dict[str, FunctionPlan], written: Written
+    ) -> tvm.IRModule:
+        """Put the rewritten segments into a new module and fold its weights."""
+        with self.phases("write"):
+            result = tvm.IRModule(module.functions, attrs=module.attrs)
+            for name, segments in written.items():
+                result[module.get_global_var(name)] = rebuild(plans[name], segments)
+        with self.phases("fold"):
+            result = fold_weights(result)
+        with self.phases("check"):
+            relax.analysis.well_formed(result)
+            for name in written:
+                before, after = module[name].ret_ty, result[name].ret_ty
+                if not tvm.ir.structural_equal(before, after):
+                    raise ValueError(f"function {name} would return {after}, not {before}")
+        return result
+
+    # -- guards ------------------------------------------------------------------------------
+
+    def judge(self, module: tvm.IRModule, candidates: dict[str, tvm.IRModule]) -> tvm.IRModule:
+        """Return the fastest module whose outputs are the input's."""
+        options = self.options
+        first = next(iter(candidates))
+        if not (options.check or options.race):
+            return self.accept(first, candidates[first], "not checked, not measured")
+        if self.hardware is None:
+            return self.accept(
+                first, candidates[first], "not checked on a device: there is none for this target"
+            )
+        with self.phases("build"):
+            input_machine = guard.build(module, self.target, options.tuning_records)
+            machines = {
+                name: guard.build(candidate, self.target, options.tuning_records)
+                for name, candidate in candidates.items()
+            }
+        names = self.runnable(module)
+        for function, inputs in names.items():
+            with self.phases("check"):
+                self.check(function, module, input_machine, machines, inputs)
+        if not machines:
+            return self.keep(module, "no result passed the check")
+        if not names:
+            return self.accept(
+                first, candidates[first], "no function could be run on random inputs"
+            )
+        if not options.race:
+            winner = next(iter(machines))
+            return self.accept(winner, candidates[winner], "checked, not measured")
+        self.report.candidates = ["input", *machines]
+        with self.phases("race"):
+            for function, inputs in names.items():
+                everyone = [input_machine, *machines.values()]
+                self.report.races.append(guard.race(everyone, function, inputs, self.hardware))
+        # Ratios of medians of one function each; several functions weigh by their times.
+        total = np.sum([race.seconds for race in self.report.races], axis=0)
+        speed = (
+            np.sum([np.array(race.ratios) * race.seconds[0] for race in self.report.races], axis=0)
+            / total[0]
+        )
+        best = int(np.argmax(speed))
+        if best == 0:
+            return self.keep(module, "no result was measured to be faster than the input")
+        winner = self.report.candidates[best]
+        return self.accept(winner, candidates[winner], f"measured {speed[best]:.3f} times as fast")
+
+    def runnable(self, module: tvm.IRModule) -> dict[str, list[tvm.runtime.Tensor]]:
+        """Draw inputs for every public function that takes tensors."""
+        found = {}
+        for variable, function in module.functions_items():
+            public = isinstance(function, relax.Function) and "global_symbol" in (
+                function.attrs or {}
+            )
+            if not public:
+                continue
+            try:
+                arrays = guard.random_inputs(function, self.options.seed)
+                device = self.hardware
+                found[variable.name_hint] = [tvm.runtime.tensor(a, device=device) for a in arrays]
+            except guard.CannotRun as reason:
+                self.report.reasons.append(f"{variable.name_hint} was not run: {reason}")
+        return found
+
+    def check(
+        self,
+        function: str,
+        module: tvm.IRModule,
+        input_machine: relax.VirtualMachine,
+        machines: dict[str, relax.VirtualMachine],
+        inputs: Sequence[tvm.runtime.Tensor],
+    ) -> None:
+        """Remove the machines whose outputs differ from the input's."""
+        depth = _operators(module[function])
+        expected = guard.run(input_machine, function, inputs)
+        for name in list(machines):
+            why = guard.difference(expected, guard.run(machines[name], function, inputs), depth)
+            if why is not None:
+                self.report.reasons.append(f"{name}: {function} computes something else: {why}")
+                if self.options.strict:
+                    raise ValueError(self.report.reasons[-1])
+                del machines[name]
+
+    def accept(self, name: str, module: tvm.IRModule, why: str) -> tvm.IRModule:
+        self.report.verdict = name
+        self.report.reasons.append(why)
+        return module
+
+    def keep(self, module: tvm.IRModule, why: str) -> tvm.IRModule:
+        self.report.reasons.append(why)
+        return module
+
+
+def _operators(function: relax.Function) -> int:
+    """Count the bindings of a function, which its depth cannot exceed."""
+    return sum(len(block.bindings) for block in function.body.blocks)
