@@ -19,14 +19,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import IO, Any
 
 _END = object()
 
 
-def run_in_process(task: tuple[Any, ...], deadline: float) -> Iterator[Any]:
+def run_in_process(task: tuple[Any, ...], deadline: float) -> Generator[Any, None, None]:
     """Run a task in a child process and yield its messages until it ends or time is up.
 
     Parameters

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -131,11 +132,10 @@ def solve_program(
         )
     ]
     for rows in program.blocks:
-        _add_rows(model, variables, rows)
+        add_rows(model, variables, rows)
     if start is not None:
         model.start = [
-            (variables[number], float(start[number]))
-            for number in np.flatnonzero(program.integer).tolist()
+            (variables[number], float(start[number])) for number in range(len(variables))
         ]
     status = model.optimize(max_seconds=max(seconds, 0.01))
     values = None
@@ -145,7 +145,7 @@ def solve_program(
     return Answer(status.name, values, -np.inf if bound is None else float(bound))
 
 
-def _add_rows(model: object, variables: list[object], rows: Rows) -> None:
+def add_rows(model: Any, variables: list[Any], rows: Rows) -> None:
     """Add a block of rows; repeated variables in a row are summed (python-mip would drop some)."""
     import mip
 
@@ -164,4 +164,4 @@ def _add_rows(model: object, variables: list[object], rows: Rows) -> None:
             -right,
             rows.sense,
         )
-        model.add_constr(expression)  # type: ignore[attr-defined]
+        model.add_constr(expression)

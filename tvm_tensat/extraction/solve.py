@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tvm_tensat.extraction.choice import exact_cost, trim
+from tvm_tensat.extraction.exact import solve_without_solver
 from tvm_tensat.extraction.greedy import greedy_dag, greedy_tree
 from tvm_tensat.extraction.problem import (
     ExtractionError,
@@ -20,6 +20,7 @@ from tvm_tensat.extraction.problem import (
 )
 from tvm_tensat.extraction.process import run_in_process
 from tvm_tensat.extraction.program import SCALED_COST, SOLVERS
+from tvm_tensat.extraction.reductions import reduce_problem
 from tvm_tensat.extraction.restrict import Restricted, live_nodes, restrict
 
 METHODS = (
@@ -122,7 +123,7 @@ def extract(
         status = "greedy"
     else:
         small = restrict(problem, greedy >= 0)
-        status = _improve(best, small, method, solver, begin + time_limit)
+        status = _improve(best, method, solver, small, begin + time_limit)
     gap = (best.cost - best.bound) / best.cost if best.cost > 0 else 0.0
     return Solution(
         choice=best.choice,
@@ -135,23 +136,14 @@ def extract(
     )
 
 
-def _improve(best: _Best, small: Restricted, method: str, solver: str, deadline: float) -> str:
-    """Run a solver on the restricted problem; return the status."""
+def _improve(best: _Best, method: str, solver: str, small: Restricted, deadline: float) -> str:
+    """Improve and prove as far as time allows; return the status."""
     remark = ""
-    reason = "interrupted"
     try:
-        with closing(_messages(best, small, method, solver, deadline)) as messages:
-            for message in messages:
-                kind = message[0]
-                if kind == "bound":
-                    best.prove(message[1], solver)
-                elif kind == "choice":
-                    given = small.choice_to(message[1], best.problem.class_count)
-                    if not best.offer(given):
-                        best.doubt = f"{solver} returned a choice that is no extraction"
-                elif kind in ("failed", "stopped"):
-                    reason = message[1]
-                    remark = message[2] if kind == "stopped" else ""
+        if method == "ilp":
+            reason = _reduce_and_solve(best, solver, small, deadline)
+        else:
+            reason, remark = _solve_tensat(best, method, solver, small, deadline)
     except KeyboardInterrupt:
         reason = "interrupted"
     if best.proven:
@@ -159,27 +151,71 @@ def _improve(best: _Best, small: Restricted, method: str, solver: str, deadline:
     return f"feasible: {best.doubt or reason or 'the solver stopped short of a proof'}"
 
 
-def _messages(
-    best: _Best, small: Restricted, method: str, solver: str, deadline: float
-) -> Iterator[tuple[Any, ...]]:
+def _reduce_and_solve(best: _Best, solver: str, small: Restricted, deadline: float) -> str:
+    classes = best.problem.class_count
+    reduced = reduce_problem(small.problem, best.cost, deadline)
+    if reduced.closed:
+        best.prove(best.cost, "reduction")
+        return ""
+
+    def take(choice: Ints) -> bool:
+        return best.offer(small.choice_to(reduced.lift(choice[choice >= 0]), classes))
+
+    cutoff = best.cost - reduced.offset
+    if solve_without_solver(
+        reduced.problem,
+        cutoff,
+        lambda choice, bound: (take(choice), best.prove(reduced.offset + bound, "enumeration")),
+    ):
+        return ""
+    task = ("exact", reduced.problem, cutoff, solver)
+    return _listen(best, task, solver, deadline, take, reduced.offset)[0]
+
+
+def _solve_tensat(
+    best: _Best, method: str, solver: str, small: Restricted, deadline: float
+) -> tuple[str, str]:
+    classes = best.problem.class_count
+    incumbent = small.choice_from(best.choice)
+    scale = SCALED_COST / best.cost
+    task = ("tensat", small.problem, _TENSAT_ORDER[method], scale, incumbent, solver)
+
+    def take(choice: Ints) -> bool:
+        return best.offer(small.choice_to(choice, classes))
+
+    return _listen(best, task, solver, deadline, take, 0.0)
+
+
+def _listen(
+    best: _Best,
+    task: tuple[Any, ...],
+    solver: str,
+    deadline: float,
+    take: Callable[[Ints], bool],
+    offset: float,
+) -> tuple[str, str]:
+    """Run a task in a process and take what it finds; return why it stopped, and a remark."""
     left = deadline - time.monotonic()
     if left <= 0:
-        yield ("failed", "time limit")
-        return
+        return "time limit", ""
     # The solver stops a little early, so that its last solution arrives before the process is
     # killed a little late.
-    stop = time.time() + 0.97 * left
-    incumbent = small.choice_from(best.choice)
-    task = (
-        "tensat",
-        small.problem,
-        _TENSAT_ORDER.get(method, "none"),
-        SCALED_COST / best.cost,
-        incumbent,
-        solver,
-        stop,
-    )
-    yield from run_in_process(task, deadline + 0.02 * left)
+    messages = run_in_process((*task, time.time() + 0.97 * left), deadline + 0.02 * left)
+    reason, remark = "", ""
+    try:
+        for message in messages:
+            if message[0] == "bound":
+                best.prove(offset + message[1], solver)
+            elif message[0] == "choice":
+                if not take(message[1]):
+                    best.doubt = f"{solver} returned a choice that is no extraction"
+            elif message[0] == "failed":
+                reason = message[1]
+            elif message[0] == "stopped":
+                reason, remark = message[1], message[2]
+    finally:
+        messages.close()
+    return reason, remark
 
 
 def _check_options(method: str, solver: str, time_limit: float) -> None:

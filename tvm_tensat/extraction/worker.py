@@ -41,6 +41,10 @@ def main() -> None:
         from tvm_tensat.extraction.tensat import solve_tensat
 
         solve_tensat(*arguments, send)
+    elif name == "exact":
+        from tvm_tensat.extraction.exact import solve_and_send
+
+        solve_and_send(*arguments, send)
     else:
         raise ValueError(f"unknown task {name!r}")
     send(("done",))

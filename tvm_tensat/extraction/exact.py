@@ -1,0 +1,287 @@
+"""The default exact method: reduce, split, cut, fix, and only then branch.
+
+1. Reductions to a fixpoint (`tvm_tensat.extraction.reductions`), which often solve everything.
+2. What is left falls into independent parts; each is solved by itself, against the cost that it
+   must stay below so that the whole beats the incumbent (its cutoff).
+3. The linear relaxation of a part (`tvm_tensat.extraction.strong`) is tightened by violated loop
+   formulas and must rows (`tvm_tensat.extraction.separation`). Its values guide a greedy
+   extraction to better incumbents; an e-node whose reduced cost lifts the bound above the cutoff
+   is dropped.
+4. If that dropped much, the part goes back to 1. Otherwise the integer program with all cuts is
+   solved, with order rows inside strongly connected components.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tvm_tensat.extraction.choice import exact_cost, trim
+from tvm_tensat.extraction.greedy import greedy_dag
+from tvm_tensat.extraction.problem import Bools, Floats, Ints, Problem
+from tvm_tensat.extraction.program import SCALED_COST, Rows, solve_program
+from tvm_tensat.extraction.reductions import reduce_problem
+from tvm_tensat.extraction.relaxation import Relaxation
+from tvm_tensat.extraction.separation import LoopSeparator, violated_groups
+from tvm_tensat.extraction.split import select, split
+from tvm_tensat.extraction.strong import (
+    Structure,
+    group_rows,
+    start_values,
+    strong_program,
+    structure,
+)
+from tvm_tensat.extraction.tensat import chosen
+from tvm_tensat.extraction.tiny import is_tiny, solve_tiny
+
+# Dropping this share of a part's e-nodes by reduced costs makes new reductions worth their time.
+WORTH_REDUCING = 0.1
+
+# Cutting stops when so many rounds in a row each close less than a thousandth of the gap.
+IDLE_ROUNDS = 30
+
+# Costs are compared with this relative tolerance, below that of a proof (1e-6).
+TOLERANCE = 1e-7
+
+
+@dataclass(frozen=True)
+class Context:
+    """What all parts of a solve share.
+
+    Parameters
+    ----------
+    solver : str
+    deadline : float
+        In `time.time` seconds.
+    """
+
+    solver: str
+    deadline: float
+
+    @property
+    def left(self) -> float:
+        """Seconds left."""
+        return self.deadline - time.time()
+
+
+Report = Callable[[Ints | None, float], None]
+"""Receives a choice (or None) and a lower bound on the cost of every extraction of a problem."""
+
+
+def solve_reduced(problem: Problem, cutoff: float, context: Context, report: Report) -> None:
+    """Solve a reduced problem part by part.
+
+    Parameters
+    ----------
+    problem : Problem
+        As left by the reductions: every class has a derivation.
+    cutoff : float
+        Only extractions that cost less are wanted.
+    context : Context
+    report : callable
+        Called with every better choice and every better lower bound. Bounds hold for extractions
+        below the cutoff: one at the cutoff says that there is none.
+    """
+    origin = split(problem)
+    parts = [_Part(part.problem, context) for part in origin]
+
+    def tell() -> None:
+        choice = np.full(problem.class_count, -1, dtype=np.int64)
+        for part, source in zip(parts, origin, strict=True):
+            chosen_here = part.choice >= 0
+            choice[source.class_origin[chosen_here]] = source.node_origin[part.choice[chosen_here]]
+        report(choice, sum(part.bound for part in parts))
+
+    def cutoff_of(part: _Part) -> float:
+        return min(part.cost, cutoff - sum(other.bound for other in parts if other is not part))
+
+    tell()
+    for part in parts:
+        part.tighten(cutoff_of(part))
+        tell()
+    for part in parts:
+        part.finish(cutoff_of(part), tell)
+        tell()
+
+
+def solve_without_solver(problem: Problem, cutoff: float, report: Report) -> bool:
+    """Solve a reduced problem if all its parts are tiny; return whether they were."""
+    if not all(is_tiny(part.problem) for part in split(problem)):
+        return False
+    solve_reduced(problem, cutoff, Context("none", float("inf")), report)
+    return True
+
+
+def solve_and_send(
+    problem: Problem,
+    cutoff: float,
+    solver: str,
+    deadline: float,
+    send: Callable[[tuple[Any, ...]], None],
+) -> None:
+    """Run `solve_reduced` in the solver process, with messages as `solve_tensat` sends them."""
+
+    def report(choice: Ints | None, bound: float) -> None:
+        if choice is not None:
+            send(("choice", choice))
+        send(("bound", bound))
+
+    context = Context(solver, deadline)
+    solve_reduced(problem, cutoff, context, report)
+    send(("stopped", "time limit" if context.left <= 0 else "", ""))
+
+
+class _Part:
+    """An independent part of a problem: its best choice, its bound, and its tightened program."""
+
+    def __init__(self, problem: Problem, context: Context) -> None:
+        self.problem = problem
+        self.context = context
+        choice = trim(problem, greedy_dag(problem))
+        assert choice is not None, "reductions leave a derivation"
+        self.choice = choice
+        self.cost = exact_cost(problem, choice)
+        self.bound = 0.0
+        self.scale = SCALED_COST / self.cost if self.cost > 0 else 1.0
+        self.known: Structure | None = None
+        self.cuts: list[Rows] = []
+        self.kept = np.ones(len(problem.node_class), dtype=np.bool_)
+
+    def offer(self, choice: Ints) -> None:
+        """Take a choice if it is an extraction and cheaper."""
+        kept = trim(self.problem, choice)
+        if kept is not None:
+            cost = exact_cost(self.problem, kept)
+            if cost < self.cost:
+                self.choice, self.cost = kept, cost
+
+    def solved(self, cutoff: float) -> bool:
+        """Whether nothing below the cutoff or the best choice can be left."""
+        return self.bound >= min(cutoff, self.cost) * (1 - TOLERANCE)
+
+    def tighten(self, cutoff: float) -> None:
+        """Cut at the root of the search: raises the bound, improves the choice, fixes e-nodes."""
+        if self.solved(cutoff) or self.context.left <= 0:
+            return
+        if is_tiny(self.problem):
+            self._enumerate(cutoff)
+            return
+        self.known = structure(self.problem)
+        relaxation = Relaxation(
+            strong_program(self.known, self.scale, ordered=False), self.context.solver
+        )
+        separator = LoopSeparator(self.known)
+        nodes, classes = len(self.problem.node_class), self.problem.class_count
+        idle = 0
+        while idle < IDLE_ROUNDS and self.context.left > 0:
+            before = self.bound
+            if relaxation.solve(self.context.left) != "OPTIMAL":
+                return
+            self.bound = max(self.bound, relaxation.objective / self.scale * (1 - TOLERANCE))
+            x = np.clip(relaxation.values[:nodes], 0, 1)
+            y = relaxation.values[nodes : nodes + classes]
+            self._round(x)
+            limit = min(cutoff, self.cost)
+            self._fix(relaxation, limit)
+            if self.solved(cutoff):
+                return
+            closed = (self.bound - before) / (limit - before)
+            idle = idle + 1 if closed < 1e-3 else 0
+            cuts = []
+            wanted = violated_groups(self.known, x, y)
+            if wanted.any():
+                cuts.append(group_rows(self.known, wanted))
+            loops = separator.rows(x, y)
+            if loops is not None:
+                cuts.append(loops)
+            if not cuts:
+                return
+            for rows in cuts:
+                relaxation.add(rows)
+            self.cuts += cuts
+
+    def _enumerate(self, cutoff: float) -> None:
+        limit = min(cutoff, self.cost)
+        choice = solve_tiny(self.problem, limit)
+        if choice is not None:
+            self.offer(choice)
+        self.bound = min(limit, self.cost)
+
+    def _round(self, x: Floats) -> None:
+        """Extract greedily with e-nodes the cheaper the more the relaxation uses them."""
+        guided = replace(self.problem, node_cost=self.problem.node_cost * (1.0001 - x))
+        self.offer(greedy_dag(guided))
+
+    def _fix(self, relaxation: Relaxation, limit: float) -> None:
+        nodes = len(self.problem.node_class)
+        lifted = relaxation.objective + relaxation.reduced_costs[:nodes]
+        drop = self.kept & (lifted >= limit * self.scale * (1 - TOLERANCE))
+        drop &= relaxation.values[:nodes] < 1e-6
+        if drop.any():
+            self.kept &= ~drop
+            relaxation.fix_to_zero(np.flatnonzero(drop))
+
+    def finish(self, cutoff: float, tell: Callable[[], None]) -> None:
+        """Find the best choice: by reducing further, or by branching."""
+        if self.solved(cutoff) or self.known is None or self.context.left <= 0:
+            return
+        if self.kept.mean() <= 1 - WORTH_REDUCING:
+            self._recurse(cutoff, tell)
+        else:
+            self._branch(cutoff)
+
+    def _recurse(self, cutoff: float, tell: Callable[[], None]) -> None:
+        limit = min(cutoff, self.cost)
+        part = select(self.problem, _closed(self.problem, self.kept))
+        reduced = reduce_problem(part.problem, limit, time.monotonic() + self.context.left)
+        if reduced.closed:
+            self.bound = max(self.bound, limit * (1 - TOLERANCE))
+            return
+
+        def report(choice: Ints | None, bound: float) -> None:
+            if choice is not None:
+                lifted = reduced.lift(choice[choice >= 0])
+                self.offer(part.choice_to(lifted, self.problem.class_count))
+            below = min(limit, reduced.offset + bound) * (1 - TOLERANCE)
+            self.bound = max(self.bound, below)
+            tell()
+
+        solve_reduced(reduced.problem, limit - reduced.offset, self.context, report)
+
+    def _branch(self, cutoff: float) -> None:
+        assert self.known is not None
+        limit = min(cutoff, self.cost)
+        ordered = bool((self.known.component_size > 1).any())
+        program = strong_program(self.known, self.scale, ordered)
+        upper = program.upper.copy()
+        upper[: len(self.kept)][~self.kept] = 0.0
+        program = replace(program, upper=upper, blocks=[*program.blocks, *self.cuts])
+        start = None
+        if self.kept[self.choice[self.choice >= 0]].all():
+            start = start_values(self.known, self.choice, ordered)
+        answer = solve_program(program, self.context.solver, self.context.left, start)
+        if answer.values is not None:
+            self.offer(chosen(self.problem, answer.values))
+        bound = answer.bound / self.scale
+        if answer.status == "INFEASIBLE":
+            bound = limit
+        self.bound = max(self.bound, min(bound, limit) * (1 - TOLERANCE))
+
+
+def _closed(problem: Problem, kept: Bools) -> Bools:
+    """Drop e-nodes whose children have lost all e-nodes, until none is left to drop."""
+    from tvm_tensat.extraction.restrict import edge_nodes
+
+    node = edge_nodes(problem)
+    kept = kept.copy()
+    while True:
+        alive = np.bincount(problem.node_class[kept], minlength=problem.class_count) > 0
+        stranded = np.unique(node[~alive[problem.child_class]])
+        stranded = stranded[kept[stranded]]
+        if not len(stranded):
+            return kept
+        kept[stranded] = False

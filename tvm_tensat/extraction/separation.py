@@ -1,0 +1,119 @@
+"""Finding loop formulas and must rows that a fractional solution violates."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import breadth_first_order, maximum_flow
+
+from tvm_tensat.extraction.problem import Bools, Floats, Ints
+from tvm_tensat.extraction.program import Rows, block
+from tvm_tensat.extraction.strong import Structure, inner_edges
+
+# A row is worth adding when it is violated by this much.
+VIOLATION = 1e-3
+
+# maximum_flow works on integers.
+_UNIT = 1_000_000
+
+MOST_NESTED = 20
+
+
+def violated_groups(known: Structure, x: Floats, y: Floats) -> Bools:
+    """Return which must rows (see `tvm_tensat.extraction.strong`) a fractional solution violates."""
+    left = np.bincount(
+        known.entry_group, weights=x[known.entry_node], minlength=len(known.group_child)
+    )
+    return left - y[known.group_child] > VIOLATION
+
+
+class LoopSeparator:
+    """Finds violated loop formulas by minimum cuts, component by component.
+
+    For a class c the set L that contains c and minimizes the right-hand side of its loop formula
+    is wanted. If every e-node had at most one child in the component, that would be a minimum cut
+    between c and a sink: an arc from the e-node's class to its child (or to the sink without one)
+    with capacity x_n, cut when the class is in L and the child is not. An e-node with k children
+    gives arcs of x_n / k instead: their cut is an upper bound on its part of the right-hand side,
+    so that what is found is checked against the formula itself and never wrong, but violated
+    formulas can be missed.
+    """
+
+    def __init__(self, known: Structure) -> None:
+        self.known = known
+        problem = known.problem
+        self.edge_node, self.edge_child = inner_edges(known)
+        self.inner_count = np.bincount(self.edge_node, minlength=len(problem.node_class))
+        on_cycles = known.component_size[known.component] > 1
+        self.components = np.unique(known.component[on_cycles])
+        self.on_cycles = on_cycles
+
+    def rows(self, x: Floats, y: Floats) -> Rows | None:
+        """Return violated loop formulas, None where none was found."""
+        found: list[tuple[int, Ints]] = []
+        for component in self.components.tolist():
+            found += self._in_component(np.flatnonzero(self.known.component == component), x, y)
+        if not found:
+            return None
+        nodes = len(self.known.problem.node_class)
+        count = np.array([len(outward) for _, outward in found])
+        number = np.arange(len(found))
+        heads = np.array([head for head, _ in found])
+        return block(
+            np.concatenate([np.repeat(number, count), number]),
+            np.concatenate([*(outward for _, outward in found), nodes + heads]),
+            np.concatenate([-np.ones(int(count.sum())), np.ones(len(found))]),
+            "<",
+            np.zeros(len(found)),
+        )
+
+    def _in_component(self, members: Ints, x: Floats, y: Floats) -> list[tuple[int, Ints]]:
+        problem = self.known.problem
+        place = np.full(problem.class_count, -1, dtype=np.int64)
+        place[members] = np.arange(len(members))
+        sink = len(members)
+        inside = place[problem.node_class[self.edge_node]] >= 0
+        node, child = self.edge_node[inside], self.edge_child[inside]
+        leaving = np.flatnonzero((place[problem.node_class] >= 0) & (self.inner_count == 0))
+        tail = np.concatenate([place[problem.node_class[node]], place[problem.node_class[leaving]]])
+        head = np.concatenate([place[child], np.full(len(leaving), sink)])
+        capacity = np.concatenate([x[node] / self.inner_count[node], x[leaving]]) * _UNIT
+        capacity += 1  # creep: of equal cuts, the one with the fewest arcs is found
+        of_node = np.concatenate([node, leaving])
+        found: list[tuple[int, Ints]] = []
+        for source in np.argsort(-y[members], kind="stable").tolist():
+            if y[members[source]] <= VIOLATION:
+                break
+            found += self._nested(members, source, tail, head, capacity, of_node, x, y)
+        return found
+
+    def _nested(self, members, source, tail, head, capacity, of_node, x, y):
+        """Find a cut, close its arcs, and look for the next one behind it."""
+        sink = len(members)
+        capacity = capacity.astype(np.int32)
+        wanted = y[members[source]]
+        found = []
+        for _ in range(MOST_NESTED):
+            arcs = csr_matrix((capacity, (tail, head)), shape=(sink + 1, sink + 1))
+            flow = maximum_flow(arcs, source, sink)
+            residual = arcs - flow.flow
+            residual.eliminate_zeros()
+            loop = breadth_first_order(residual, source, return_predecessors=False)
+            if len(loop) > sink:
+                break
+            outward = self._outward(members[loop])
+            if flow.flow_value >= wanted * _UNIT:
+                break
+            if x[outward].sum() < wanted - VIOLATION:
+                found.append((int(members[source]), outward))
+            capacity[np.isin(of_node, outward)] = _UNIT
+        return found
+
+    def _outward(self, loop: Ints) -> Ints:
+        """Return the e-nodes of classes in the loop that have no child in it."""
+        problem = self.known.problem
+        inside = np.zeros(problem.class_count, dtype=np.bool_)
+        inside[loop] = True
+        leads_back = np.zeros(len(problem.node_class), dtype=np.bool_)
+        leads_back[self.edge_node[inside[self.edge_child]]] = True
+        return np.flatnonzero(inside[problem.node_class] & ~leads_back)
