@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -35,17 +36,19 @@ class Template:
     rows: tuple[TemplateRow, ...]
     targets: tuple[int, ...]
 
-    def uses(self, target: int) -> tuple[int, ...]:
-        """Variables that the given target (a position in `targets`) depends on."""
+    @cached_property
+    def uses(self) -> tuple[tuple[int, ...], ...]:
+        """Variables that each target depends on."""
+        return tuple(self._below(target) for target in self.targets)
+
+    def _below(self, target: int) -> tuple[int, ...]:
         seen: set[int] = set()
-        pending = [self.targets[target]]
+        pending = [target]
         while pending:
             at = pending.pop()
-            if at in seen:
-                continue
-            seen.add(at)
-            if at < 0:
-                pending.extend(self.rows[-1 - at].operands)
+            if at not in seen:
+                seen.add(at)
+                pending.extend(self.rows[-1 - at].operands if at < 0 else ())
         return tuple(sorted(k for k in seen if k >= 0))
 
 

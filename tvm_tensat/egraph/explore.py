@@ -285,17 +285,17 @@ class _Explorer:
     # -- applying ----------------------------------------------------------------------------
 
     def discard_cyclic(self, found: list[Application]) -> list[Application]:
-        """Drop matches of merging rules that the present e-graph shows to close a cycle.
+        """Drop matches of multi-pattern rules that the present e-graph shows to close a cycle.
 
-        A single pattern's variables lie below its root already, so only matches with several
-        roots can put a root under a variable.
+        A single pattern's variables lie below its root already, and groups are independent by
+        construction, so only multi-patterns can put a root under a variable.
         """
         asked, above, below = [], [], []
         for at, application in enumerate(found):
-            if application.rule not in self.merging:
+            if self.known[application.rule].rule.kind != "multi":
                 continue
-            for k in range(len(application.template.targets)):
-                for variable in application.template.uses(k):
+            for k, used in enumerate(application.template.uses):
+                for variable in used:
                     asked.append((at, len(application.roots)))
                     above.append(application.roots[:, k])
                     below.append(application.variables[:, variable])

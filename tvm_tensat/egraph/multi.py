@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -42,10 +42,20 @@ class Combined:
 
 @dataclass(frozen=True)
 class Source:
-    """A canonical source pattern with its map back to the rule's variables."""
+    """A canonical source pattern with its map back to the rule's variables.
+
+    Attributes
+    ----------
+    pattern : Pattern
+    variables : tuple of int
+        Number in the rule of each canonical variable.
+    ordered : bool
+        Whether exchanging this source with the one before it gives the same sources.
+    """
 
     pattern: Pattern
-    variables: tuple[int, ...]  # number in the rule of each canonical variable
+    variables: tuple[int, ...]
+    ordered: bool = False
 
 
 def sources_of(rule: Rule) -> tuple[Source, ...]:
@@ -55,7 +65,10 @@ def sources_of(rule: Rule) -> tuple[Source, ...]:
     for term in rule.sources:
         pattern, order = canonicalize(term)
         found.append(Source(pattern, tuple(number[id(variable)] for variable in order)))
-    return tuple(found)
+    return tuple(
+        replace(source, ordered=k > 0 and interchangeable(found, k - 1))
+        for k, source in enumerate(found)
+    )
 
 
 def decanonicalize(matches: Matches, source: Source, variable_count: int) -> Combined:
@@ -83,7 +96,7 @@ def combine(matcher: Matcher, rule: Rule, sources: tuple[Source, ...], limit: in
         part = decanonicalize(matcher.search(source.pattern), source, count)
         shared = sorted(bound & set(source.variables))
         left, right = compatible(whole, part, shared, len(matcher.graph.class_type), limit)
-        if interchangeable(sources[k - 1], source):
+        if source.ordered:
             ordered = whole.rows[left, -1] < part.rows[right, -1]
             left, right = left[ordered], right[ordered]
         whole = Combined(
@@ -111,15 +124,18 @@ def compatible(
     return at_left, at_right
 
 
-def interchangeable(left: Source, right: Source) -> bool:
-    """Whether exchanging two sources gives the same rule under other variable names."""
+def interchangeable(sources: Sequence[Source], k: int) -> bool:
+    """Whether exchanging variables turns source `k` into the next one and back, and no other."""
+    left, right = sources[k], sources[k + 1]
     if left.pattern != right.pattern:
         return False
-    shared = set(left.variables) & set(right.variables)
-    return all(
-        a == b or (a not in shared and b not in shared)
-        for a, b in zip(left.variables, right.variables, strict=True)
-    )
+    exchange = dict(zip(left.variables, right.variables, strict=True))
+    back = dict(zip(right.variables, left.variables, strict=True))
+    if any(back.get(there, here) != here for here, there in exchange.items()):
+        return False
+    moved = {here for here, there in (exchange | back).items() if here != there}
+    others = [source for at, source in enumerate(sources) if at not in (k, k + 1)]
+    return not any(moved & set(source.variables) for source in others)
 
 
 @dataclass(frozen=True)
@@ -145,9 +161,10 @@ def groups(
 ) -> list[Group]:
     """Group the matches of a group rule by shared class, maker and likeness.
 
-    Only e-nodes of one origin (the input, or the same rule) form a group: a product and its scaled
-    form are not wanted side by side. E-nodes made by a merging rule take no part, or each merge
-    would call for the next.
+    Only e-nodes of one origin (the input, or the same rule in the same iteration) form a group: a
+    product and its scaled form are not wanted side by side, and each e-node is in one group for
+    good, so groups stay linear in number. E-nodes made by a merging rule take no part, or each
+    merge would call for the next.
 
     Parameters
     ----------
@@ -163,7 +180,8 @@ def groups(
     allowed = ~np.isin(maker, list(merging))
     shared, _, size = np.unique(variables[allowed, 0], return_inverse=True, return_counts=True)
     allowed &= np.isin(variables[:, 0], shared[size > 1])
-    collected: dict[tuple[int, int, Hashable], list[int]] = {}
+    born = graph.node_iteration[matches.row]
+    collected: dict[tuple[int, int, int, Hashable], list[int]] = {}
     likeness: dict[tuple[int, ...], Hashable] = {}
     for at in np.flatnonzero(allowed).tolist():
         operators = matches.operators[at].tolist()
@@ -172,7 +190,7 @@ def groups(
             likeness[signature] = _likeness(graph, rule, operators, variables[at])
         alike = likeness[signature]
         if alike is not None:
-            key = int(variables[at, 0]), int(maker[at]), alike
+            key = int(variables[at, 0]), int(maker[at]), int(born[at]), alike
             collected.setdefault(key, []).append(at)
     chosen = []
     for members in collected.values():
