@@ -3,22 +3,9 @@
 from __future__ import annotations
 
 from tvm_tensat.egraph.language import Dim, Operator
+from tvm_tensat.relax.evaluate import FOLDABLE
 
 __all__ = ["is_foldable"]
-
-_ELEMENTWISE = (
-    "abs add astype divide equal exp floor_divide floor_mod greater greater_equal less less_equal "
-    "log logical_and logical_not logical_or maximum minimum multiply negative not_equal power "
-    "rsqrt sqrt square subtract where"
-)
-_SHAPE = (
-    "broadcast_to concat expand_dims flip full nn.pad ones permute_dims repeat reshape split "
-    "squeeze stack strided_slice take tile zeros"
-)
-_REDUCE = "matmul max mean min prod sum"
-
-FOLDABLE = frozenset(f"relax.{op}" for op in f"{_ELEMENTWISE} {_SHAPE} {_REDUCE}".split())
-"""Operators that `tvm_tensat.relax.evaluate` computes as TVM would."""
 
 
 def is_foldable(operator: Operator) -> bool:

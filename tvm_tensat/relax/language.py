@@ -14,7 +14,7 @@ from tvm_tensat.relax import inference
 from tvm_tensat.relax.attributes import exact, put_together, take_apart
 from tvm_tensat.relax.canonical import canonical_attrs
 from tvm_tensat.relax.foldable import is_foldable
-from tvm_tensat.relax.types import describe, type_key
+from tvm_tensat.relax.types import describe, numpy_dtype, type_key
 from tvm_tensat.relax.weights import WeightTable, scalar_value
 
 __all__ = ["RelaxLanguage"]
@@ -209,7 +209,7 @@ class RelaxLanguage:
         return self.intern("get", {"index": index}, 1), self.intern_type(ty)
 
     def _make_scalar(self, value: object, dtype: str) -> tuple[int, int]:
-        stored = scalar_value(np.asarray(value).astype(_numpy_dtype(dtype)))
+        stored = scalar_value(np.asarray(value).astype(numpy_dtype(dtype)))
         if stored is None:
             raise Refusal(f"scalar: {value} of dtype {dtype} is no number")
         ty = relax.TensorType((), dtype)
@@ -239,7 +239,7 @@ class RelaxLanguage:
         attrs = dict(op.attrs)
         if op.name == "scalar":
             dtype = str(attrs["dtype"])
-            return relax.const(np.asarray(attrs["value"]).astype(_numpy_dtype(dtype)), dtype)
+            return relax.const(np.asarray(attrs["value"]).astype(numpy_dtype(dtype)), dtype)
         out_dtype = attrs.get("out_dtype")
         if op.name in _DEFAULT_OUT_DTYPE and out_dtype == str(operands[0].ty.dtype):
             attrs["out_dtype"] = None  # what importers write, and what TVM's patterns expect
@@ -254,12 +254,3 @@ def _frozen(value: object) -> object:
     if isinstance(value, list | tuple):
         return tuple(_frozen(item) for item in value)
     return value.item() if isinstance(value, np.generic) else value
-
-
-def _numpy_dtype(dtype: str) -> np.dtype[Any]:
-    try:
-        return np.dtype(dtype)
-    except TypeError:
-        import ml_dtypes
-
-        return np.dtype(getattr(ml_dtypes, dtype))

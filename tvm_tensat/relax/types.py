@@ -8,13 +8,24 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
+import numpy as np
 import tvm
 import tvm_ffi
 from tvm import relax
 
 from tvm_tensat.egraph.language import Dim, DimLike, OtherInfo, TensorInfo, TupleInfo, TypeInfo
 
-__all__ = ["describe", "dim_of", "dtype_text", "expr_of", "is_known", "shape_values", "type_key"]
+__all__ = [
+    "describe",
+    "dim_of",
+    "dtype_text",
+    "expr_of",
+    "is_known",
+    "numpy_dtype",
+    "shape_values",
+    "type_key",
+]
 
 
 def type_key(value: Any) -> object:
@@ -69,3 +80,8 @@ def is_known(info: TypeInfo) -> bool:
     if isinstance(info, TupleInfo):
         return all(is_known(field) for field in info.fields)
     return True
+
+
+def numpy_dtype(dtype: str) -> np.dtype[Any]:
+    """Return numpy's dtype of a TVM dtype, from `ml_dtypes` where numpy has none."""
+    return np.dtype(getattr(ml_dtypes, dtype) if hasattr(ml_dtypes, dtype) else dtype)

@@ -167,7 +167,7 @@ def rebuild(plan: FunctionPlan, written: Mapping[Segment, Sequence[Any]]) -> Any
         if any(piece in written for piece in block_plan.pieces):
             bindings: list[Any] = []
             for piece in block_plan.pieces:
-                bindings.extend(written.get(piece, piece.bindings))  # type: ignore[call-overload]
+                bindings.extend(written.get(piece, piece.bindings))  # type: ignore[arg-type]
             blocks[block_plan.block] = relax.DataflowBlock(bindings, block_plan.block.span)
     if not blocks:
         return function
