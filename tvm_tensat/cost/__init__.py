@@ -1,8 +1,8 @@
 """Costs of kernels: measured in worker processes, kept in a store, estimated by a roofline."""
 
-from tvm_tensat.cost.kernel import Kernel, Measurement, Setting, StoreKey
+from tvm_tensat.cost.kernel import Kernel, MeasureError, Measurement, Setting, StoreKey
 from tvm_tensat.cost.measure import measure
-from tvm_tensat.cost.pool import MeasureError, machine_lock
+from tvm_tensat.cost.pool import machine_lock
 from tvm_tensat.cost.setting import setting_of
 from tvm_tensat.cost.store import CostStore, CostStoreError
 

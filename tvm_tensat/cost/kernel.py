@@ -7,6 +7,10 @@ from dataclasses import dataclass
 import tvm
 
 
+class MeasureError(Exception):
+    """Measuring is impossible here, whatever the kernel: what fails and what to do."""
+
+
 @dataclass(frozen=True)
 class Kernel:
     """One operator application (or a few that belong together) as a model of its own.

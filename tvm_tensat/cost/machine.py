@@ -13,6 +13,8 @@ import numpy
 import tvm
 import tvm_ffi
 
+from tvm_tensat.cost.kernel import MeasureError
+
 _CPUINFO = Path("/proc/cpuinfo")
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _UNKNOWN_CACHE_BYTES = 32 << 20
@@ -78,13 +80,24 @@ def identity(target: tvm.target.Target) -> str:
 
     For a GPU that is the device and its driver, for the CPU its model, extensions, cores, and how
     many threads TVM uses of them.
+
+    Raises
+    ------
+    MeasureError
+        If this machine has no device for the target.
     """
     machine = describe()
     facts: dict[str, object] = {"cpu": machine.cpu, "cores": machine.cores}
     if runs_on_cpu(target):
         facts.update(threads=machine.threads, simd=machine.simd)
     else:
-        device = tvm.device(str(target.kind.name), 0)
+        kind = str(target.kind.name)
+        device = tvm.device(kind, 0)
+        if not device.exist:
+            raise MeasureError(
+                f"this machine has no {kind} device (as TVM sees it), so no times belong to it: "
+                "choose another target, or estimate costs by the roofline"
+            )
         facts.update(
             device=device.device_name,
             compute=device.compute_version,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import psutil
 import tvm
 
 from tvm_tensat.cost.kernel import Kernel, Measurement, StoreKey
-from tvm_tensat.cost.machine import describe, target_text
+from tvm_tensat.cost.machine import describe, runs_on_cpu, target_text
 from tvm_tensat.cost.pool import Stopped, Worker, machine_lock, wait
 from tvm_tensat.cost.setting import rotation_bytes, setting_of
 from tvm_tensat.cost.store import CostStore
@@ -63,7 +64,7 @@ def measure(
     Raises
     ------
     MeasureError
-        If no measuring process can be started.
+        If there is no device for the target, or no measuring process can be started.
     KeyboardInterrupt
         Passed on within a second; what was measured is in the store.
     """
@@ -91,11 +92,12 @@ def measure(
         for key, kernel in missing.items()
     }
     measured = _measure_tasks(tasks, timeout, repeats, workers, stop or _never)
-    for key, measurement in measured:
-        store.put_many({key: measurement})
-        known[key] = measurement
-        done += 1
-        tell()
+    with closing(measured):  # so that Ctrl-C ends the workers at once
+        for key, measurement in measured:
+            store.put_many({key: measurement})
+            known[key] = measurement
+            done += 1
+            tell()
     return [known.get(key, Measurement.failure(_STOPPED)) for key in keys]
 
 
@@ -105,13 +107,16 @@ def _measure_tasks(
     repeats: int,
     workers: int | None,
     stop: Callable[[], bool],
-) -> Iterator[tuple[StoreKey, Measurement]]:
+) -> Generator[tuple[StoreKey, Measurement], None, None]:
     """Yield each measurement as it arrives; end early when `stop` says so."""
     if not tasks or stop():
         return
     count = min(len(tasks), workers or min(_MOST_WORKERS, describe().cores))
     memory = psutil.virtual_memory().available // count
-    pool = [Worker(memory if _is_cpu(tasks) else None) for _ in range(count)]
+    first = next(iter(tasks.values()))
+    # A GPU's driver reserves far more memory than it uses.
+    limit = memory if runs_on_cpu(tvm.target.Target(first.target)) else None
+    pool = [Worker(first.target, limit, first.tuning_records) for _ in range(count)]
     try:
         for batch in _batches(tasks.items(), count):
             yield from _measure_batch(batch, pool, timeout, repeats, stop)
@@ -160,11 +165,6 @@ def _batches(
     waiting = list(items)
     for start in range(0, len(waiting), size):
         yield waiting[start : start + size]
-
-
-def _is_cpu(tasks: dict[StoreKey, Task]) -> bool:
-    """Whether these run on a CPU; a GPU's driver reserves more memory than it uses."""
-    return all('"cpu"' in task.target for task in tasks.values())
 
 
 def _never() -> bool:

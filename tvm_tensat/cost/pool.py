@@ -16,11 +16,12 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from tvm.support.popen_pool import PopenWorker
 
 from tvm_tensat.cost import worker
+from tvm_tensat.cost.kernel import MeasureError
 
 _POLL_SECONDS = 0.02
 _GRACE_SECONDS = 2.0
@@ -31,23 +32,25 @@ class Stopped(Exception):
     """The caller wants no more measurements."""
 
 
-class MeasureError(Exception):
-    """Measuring is impossible here, whatever the kernel: what fails and what to do."""
-
-
 class Worker:
     """One measuring process, started when needed and again after a kernel has broken it.
 
     Parameters
     ----------
+    target : str
+        What the process builds for, as JSON.
     memory_bytes : int or None
-        How much memory the process may take; unlimited when None.
+        How much memory it may take; unlimited when None.
+    tuning_records : str or None
+        Path of the user's tuning records.
     """
 
-    def __init__(self, memory_bytes: int | None) -> None:
+    def __init__(
+        self, target: str, memory_bytes: int | None = None, tuning_records: str | None = None
+    ) -> None:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `close`)
         self._process = PopenWorker(stdout=self._stderr, stderr=self._stderr)
-        self._memory_bytes = memory_bytes
+        self._start_arguments = (memory_bytes, target, tuning_records)
         self._thread = ThreadPoolExecutor(1)
 
     def start(self) -> Future[None]:
@@ -80,14 +83,19 @@ class Worker:
         if self._process.is_alive():
             return
         try:
-            self._process.send(worker.start, (self._memory_bytes,))
+            self._process.send(worker.start, self._start_arguments)
             self._process.recv()
+        except ChildProcessError as error:
+            self._fail_to_start(self._last_words(0) or "it ended at once", error)
         except Exception as error:
-            said = self._last_words(0)
-            raise MeasureError(
-                f"no measuring process can be started: {said or worker.one_line(error)}; check "
-                "that tvm and tvm_tensat can be imported by " + repr(sys.executable)
-            ) from error
+            self._fail_to_start(worker.last_line(error), error)
+
+    def _fail_to_start(self, reason: str, error: Exception) -> NoReturn:
+        self._process.kill()
+        raise MeasureError(
+            f"no measuring process can be started: {reason}; check that {sys.executable} can "
+            f"import tvm_tensat and that this machine has a device for {self._start_arguments[1]}"
+        ) from error
 
     def _call(self, function: Callable[..., Any], args: tuple[Any, ...], timeout: float) -> Any:
         self._start()

@@ -77,6 +77,8 @@ def rotate(module: tvm.IRModule, weights: tuple[bool, ...], rotation_bytes: int)
         copies = min(MAX_COPIES, max(1, math.ceil(rotation_bytes / weight_bytes)))
     else:
         copies = COPIES_WITHOUT_WEIGHTS
+    if all(weights):
+        copies = 1  # nothing is left to run: it is all computed while building
     highest = min([_MAX_INDEX, *(dim - 1 for shape in shapes for dim in shape)])
     source = _Values(np.random.default_rng(0), max(highest, 0))
 

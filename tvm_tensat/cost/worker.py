@@ -91,14 +91,26 @@ class _Timer:
         return [float(s) for s in evaluate(*self._arguments).results]
 
 
-def start(memory_bytes: int | None) -> None:
-    """Prepare this process: it leaves Ctrl-C to its parent and cannot take all memory."""
+def start(memory_bytes: int | None, target: str, tuning_records: str | None) -> None:
+    """Prepare this process: it leaves Ctrl-C to its parent and cannot take all memory.
+
+    Builds and runs a first kernel, so that the time-outs of the others need not allow for what
+    only the first one does, and so that a target that never works is no kernel's fault.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if memory_bytes is not None:
         with contextlib.suppress(ImportError, ValueError, OSError):
             import resource
 
             resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
+    x = relax.Var("x", relax.TensorType((4,), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            result = builder.emit_output(relax.op.nn.relu(x))
+        builder.emit_func_output(result)
+    first = Task(tvm.ir.save_json(builder.get()), (False,), target, tuning_records, 0)
+    _Timer(first).seconds("single", 1, 1)
 
 
 def build(task: Task, timeout: float) -> str | None:
@@ -194,3 +206,9 @@ def one_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
     return text[:300]
+
+
+def last_line(error: BaseException) -> str:
+    """Return the last line of an exception that came as a traceback's text from a worker."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1][:300] if lines else type(error).__name__
