@@ -86,6 +86,15 @@ def is_elementwise(operator: Operator) -> bool:
     return operator.name.removeprefix("relax.").removeprefix("nn.") in _PER_ELEMENT
 
 
+def is_elementwise(operator: Operator) -> bool:
+    """Whether each result element depends on one element of each operand (after broadcasting).
+
+    TVM computes such work inside the kernel that makes an operand, where its rules allow.
+    """
+    name = operator.name.removeprefix("relax.").removeprefix("nn.")
+    return name in _PER_ELEMENT and name not in ("outer", "image.resize2d", "image.resize3d")
+
+
 def elements_of(info: TypeInfo) -> int:
     """Return the number of elements; 0 where the shape is unknown or the type holds none."""
     if isinstance(info, TupleInfo):
