@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -15,7 +16,7 @@ def child_lists(problem: Problem) -> list[list[int]]:
     flat = problem.child_class.tolist()
     return [
         flat[a:b] if b - a < 2 else list(dict.fromkeys(flat[a:b]))
-        for a, b in zip(start[:-1], start[1:], strict=True)
+        for a, b in itertools.pairwise(start)
     ]
 
 

@@ -68,8 +68,8 @@ class Context:
         return self.deadline - time.time()
 
 
-Report = Callable[[Ints | None, float], None]
-"""Receives a choice (or None) and a lower bound on the cost of every extraction of a problem."""
+Report = Callable[[Ints, float], None]
+"""Receives the best choice so far and a lower bound on the cost of every extraction."""
 
 
 def solve_reduced(problem: Problem, cutoff: float, context: Context, report: Report) -> None:
@@ -125,9 +125,8 @@ def solve_and_send(
 ) -> None:
     """Run `solve_reduced` in the solver process, with messages as `solve_tensat` sends them."""
 
-    def report(choice: Ints | None, bound: float) -> None:
-        if choice is not None:
-            send(("choice", choice))
+    def report(choice: Ints, bound: float) -> None:
+        send(("choice", choice))
         send(("bound", bound))
 
     context = Context(solver, deadline)
@@ -242,10 +241,9 @@ class _Part:
             self.bound = max(self.bound, limit * (1 - TOLERANCE))
             return
 
-        def report(choice: Ints | None, bound: float) -> None:
-            if choice is not None:
-                lifted = reduced.lift(choice[choice >= 0])
-                self.offer(part.choice_to(lifted, self.problem.class_count))
+        def report(choice: Ints, bound: float) -> None:
+            lifted = reduced.lift(choice[choice >= 0])
+            self.offer(part.choice_to(lifted, self.problem.class_count))
             below = min(limit, reduced.offset + bound) * (1 - TOLERANCE)
             self.bound = max(self.bound, below)
             tell()

@@ -86,12 +86,11 @@ def _messages(
 
 
 def _read(stream: IO[bytes], put: Callable[[Any], None]) -> None:
-    while True:
-        try:
+    try:
+        while True:
             put(pickle.load(stream))
-        except Exception:  # end of file, or a message cut short by a crash
-            put(_END)
-            return
+    except Exception:  # end of file, or a message cut short by a crash
+        put(_END)
 
 
 def _write(stream: IO[bytes], task: tuple[Any, ...]) -> None:

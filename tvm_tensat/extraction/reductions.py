@@ -133,7 +133,6 @@ def _apply_must_sets(graph: Graph, incumbent: float) -> bool:
             changed = True
     least = [min(graph.cost[node] for node in graph.nodes[number]) for number in sets.class_at]
     for number in sets.class_at:
-        needed |= 0
         of_node = {node: sets.of_children(graph.children[node]) for node in graph.nodes[number]}
         changed |= _drop_nodes(graph, sets, number, of_node, needed, least, incumbent)
         changed |= _drop_edges(graph, sets, number)
@@ -152,7 +151,7 @@ def _drop_nodes(
     own = 1 << sets.bit[number]
     base = graph.offset + _weigh(needed & ~own, least)
     limit = incumbent * (1 - TIE_TOLERANCE)
-    kept = []
+    kept: list[int] = []
     changed = False
     ranked = sorted(of_node, key=lambda node: (graph.cost[node], of_node[node].bit_count(), node))
     for node in ranked:

@@ -162,11 +162,12 @@ def _reduce_and_solve(best: _Best, solver: str, small: Restricted, deadline: flo
         return best.offer(small.choice_to(reduced.lift(choice[choice >= 0]), classes))
 
     cutoff = best.cost - reduced.offset
-    if solve_without_solver(
-        reduced.problem,
-        cutoff,
-        lambda choice, bound: (take(choice), best.prove(reduced.offset + bound, "enumeration")),
-    ):
+
+    def report(choice: Ints, bound: float) -> None:
+        take(choice)
+        best.prove(reduced.offset + bound, "enumeration")
+
+    if solve_without_solver(reduced.problem, cutoff, report):
         return ""
     task = ("exact", reduced.problem, cutoff, solver)
     return _listen(best, task, solver, deadline, take, reduced.offset)[0]

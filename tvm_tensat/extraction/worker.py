@@ -40,11 +40,11 @@ def main() -> None:
     if name == "tensat":
         from tvm_tensat.extraction.tensat import solve_tensat
 
-        solve_tensat(*arguments, send)
+        solve_tensat(*[*arguments, send])
     elif name == "exact":
         from tvm_tensat.extraction.exact import solve_and_send
 
-        solve_and_send(*arguments, send)
+        solve_and_send(*[*arguments, send])
     else:
         raise ValueError(f"unknown task {name!r}")
     send(("done",))
