@@ -7,6 +7,7 @@ from pathlib import Path
 
 import tvm
 
+from tvm_tensat import schedule
 from tvm_tensat.cost.kernel import Setting
 from tvm_tensat.cost.machine import describe, identity, runs_on_cpu, target_text
 
@@ -31,7 +32,7 @@ def setting_of(target: tvm.target.Target, tuning_records: Path | None = None) ->
     """Return the setting in which kernels for this target are measured on this machine."""
     return Setting(
         target=target_text(target),
-        pipeline=pipeline_fingerprint(),
+        pipeline=schedule.fingerprint(),
         tuning_records="" if tuning_records is None else digest(tuning_records),
         tvm=tvm.__version__,
         machine=identity(target),
@@ -59,18 +60,5 @@ def digest(path: Path) -> str:
 
 def build_pipeline(target: tvm.target.Target, tuning_records: str | None) -> tvm.transform.Pass:
     """Return the pipeline that kernels are built with: the one that models are built with."""
-    # Imported late: the schedules are not needed to read a store or to estimate.
-    try:
-        from tvm_tensat.schedule import build_pipeline as build
-    except ImportError:
-        return tvm.relax.get_default_pipeline(target)
-    return build(target, tuning_records=None if tuning_records is None else Path(tuning_records))
-
-
-def pipeline_fingerprint() -> str:
-    """Return what changes whenever the build pipeline or its schedules change."""
-    try:
-        from tvm_tensat.schedule import fingerprint
-    except ImportError:
-        return "default"
-    return str(fingerprint())
+    records = None if tuning_records is None else Path(tuning_records)
+    return schedule.build_pipeline(target, tuning_records=records)

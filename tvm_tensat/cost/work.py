@@ -82,11 +82,6 @@ def is_free(operator: Operator, operands: Sequence[TypeInfo]) -> bool:
 
 
 def is_elementwise(operator: Operator) -> bool:
-    """Whether each element of the result needs one element of each operand: TVM fuses it."""
-    return operator.name.removeprefix("relax.").removeprefix("nn.") in _PER_ELEMENT
-
-
-def is_elementwise(operator: Operator) -> bool:
     """Whether each result element depends on one element of each operand (after broadcasting).
 
     TVM computes such work inside the kernel that makes an operand, where its rules allow.
