@@ -1,7 +1,7 @@
 """Rewrite rules, one family a file.
 
-Every module of this folder except `operators` is a family. A family declares each rule at its top
-level, alone or in a tuple of rules that one function makes.
+Every module of this folder that declares rules is a family. It declares each rule at its top level,
+alone or in a tuple of rules that one function makes.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ NUMERICS = ("real", "exact")
 def families() -> dict[str, tuple[Rule, ...]]:
     """Return the rules by family, families in alphabetical order, rules in order of definition."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    modules = {n: importlib.import_module(f"{__name__}.{n}") for n in names if n != "operators"}
-    return {name: _rules_of(module) for name, module in modules.items()}
+    found = {n: _rules_of(importlib.import_module(f"{__name__}.{n}")) for n in names}
+    return {name: rules for name, rules in found.items() if rules}
 
 
 def _rules_of(module: ModuleType) -> tuple[Rule, ...]:

@@ -1,14 +1,16 @@
 """The operators that rules speak of, under Relax's own names.
 
 In a term that is sought, an attribute left out matches any value; in a term that is built, it takes
-TVM's default.
+TVM's default. At the end come terms that several families build.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import accumulate
 
-from tvm_tensat.egraph.rule import Term
+from tvm_tensat.egraph.language import DimLike
+from tvm_tensat.egraph.rule import Term, refuse
 
 
 def operator(name: str) -> Callable[..., Term]:
@@ -35,6 +37,11 @@ def stack(*parts: Term, **attrs: object) -> Term:
 def tuple_(*fields: Term) -> Term:
     """Build a tuple."""
     return Term("tuple", fields)
+
+
+def get(of: Term, **attrs: object) -> Term:
+    """Take a field of a tuple: in a term that is sought any field, unless ``index`` says which."""
+    return Term("get", (of,), attrs)
 
 
 def scalar(value: float, dtype: str) -> Term:
@@ -64,7 +71,9 @@ batch_norm = operator("relax.nn.batch_norm")
 dropout = operator("relax.nn.dropout")
 max_pool2d = operator("relax.nn.max_pool2d")
 avg_pool2d = operator("relax.nn.avg_pool2d")
+layer_norm = operator("relax.nn.layer_norm")
 softmax = operator("relax.nn.softmax")
+log_softmax = operator("relax.nn.log_softmax")
 pad = operator("relax.nn.pad")
 
 sum_ = operator("relax.sum")
@@ -79,3 +88,50 @@ broadcast_to = operator("relax.broadcast_to")
 split = operator("relax.split")
 strided_slice = operator("relax.strided_slice")
 astype = operator("relax.astype")
+
+
+def cut(whole: Term, extents: Sequence[DimLike], axis: int) -> list[Term]:
+    """Split along ``axis`` into parts of these extents, which must be numbers."""
+    indices = list(accumulate(int(extent) for extent in extents[:-1]))
+    parts = split(whole, indices_or_sections=indices, axis=axis)
+    return [parts[k] for k in range(len(extents))]
+
+
+def without(shape: Sequence[DimLike], axis: int) -> tuple[DimLike, ...]:
+    """Return a shape without one axis, which may be counted from the end."""
+    axis %= len(shape)
+    return (*shape[:axis], *shape[axis + 1 :])
+
+
+def moved(s: Term, ndim: int, axis: int, new_ndim: int, new_axis: int) -> Term:
+    """Reshape what broadcasts along one axis so that it broadcasts along another.
+
+    Parameters
+    ----------
+    s : Term
+        Broadcasts against terms of rank ``ndim`` and varies along ``axis`` only, or not at all;
+        refused otherwise.
+    new_ndim, new_axis : int
+        What to broadcast against, and the axis along which to vary. Of one element, it comes back
+        as a scalar.
+    """
+    if s.ndim > ndim:
+        refuse("the operand raises the rank")
+    own = axis - (ndim - s.ndim)
+    if any(extent != 1 for k, extent in enumerate(s.shape) if k != own):
+        refuse(f"varies along other axes than {axis}")
+    extent = s.shape[own] if own >= 0 else 1
+    shape = () if extent == 1 else (*(1,) * new_axis, extent, *(1,) * (new_ndim - new_axis - 1))
+    return s if s.shape == shape else reshape(s, shape=shape)
+
+
+def need_matrices(*terms: Term) -> None:
+    """Refuse vectors: a product drops their axis."""
+    if any(term.ndim < 2 for term in terms):
+        refuse("an operand is a vector")
+
+
+def need_same_operator(first: Term, *others: Term) -> None:
+    """Refuse terms whose operators differ in any attribute."""
+    if not all(first.same_operator(other) for other in others):
+        refuse("the operators differ in an attribute")

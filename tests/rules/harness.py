@@ -21,7 +21,16 @@ from numpy.typing import NDArray
 from tvm import relax
 
 from tvm_tensat.egraph.language import Refusal
-from tvm_tensat.egraph.rule import EXACT, Profile, Rule, Term, preorder, targets
+from tvm_tensat.egraph.rule import (
+    EXACT,
+    VARIABLE,
+    Profile,
+    Rule,
+    Term,
+    bind_sources,
+    preorder,
+    targets,
+)
 from tvm_tensat.relax.language import RelaxLanguage
 
 Array = NDArray[Any]
@@ -124,6 +133,8 @@ def apply(example: Example) -> Applied:
         expressions.append(expression)
         profiles.append(_profile(language, operand, expression))
     operators = _operators(example, language, [profile.type for profile in profiles])
+    if rule.kind == "group":
+        _check_alike(rule, language, operators, profiles)
     variables, sources, results = targets(rule, language, operators, profiles)
     return Applied(language, variables, expressions, sources, results)
 
@@ -185,6 +196,26 @@ def _numberings(rule: Rule, count: int) -> list[list[int]]:
         return [list(range(count))]
     others = len(rule.variables) - 1
     return [[0, *range(begin, begin + others)] for begin in range(1, count, others)]
+
+
+def _check_alike(
+    rule: Rule, language: RelaxLanguage, operators: Sequence[int], profiles: Sequence[Profile]
+) -> None:
+    """Refuse members that the engine would not put into one group."""
+    assert rule.alike is not None
+    likeness = set()
+    copies = _numberings(rule, len(profiles))
+    width = len(operators) // len(copies)
+    for k, numbers in enumerate(copies):
+        variables = [Term(VARIABLE) for _ in rule.variables]
+        sought = next(rule.body(*variables))
+        for variable, number in zip(variables, numbers, strict=True):
+            variable.bind(language, -1, profiles[number].type)
+        own = operators[k * width : (k + 1) * width]
+        bind_sources(language, [sought], own, rule.dtypes)
+        likeness.add((own[0], rule.alike(sought)))
+    if len(likeness) > 1:
+        raise Refusal("members of a group are not alike")
 
 
 def check_law(example: Example, special: bool = False, seed: int = 0) -> None:

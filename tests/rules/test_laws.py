@@ -69,7 +69,7 @@ def test_rule_states_its_law_in_one_sentence(rule) -> None:
 def test_exact_numerics_leaves_out_rules_that_round() -> None:
     assert {rule.keeps for rule in all_rules("exact")} <= {EXACT}
     assert {rule.keeps for rule in all_rules()} <= {EXACT, REAL}
-    assert set(r.name for r in all_rules("exact")) == {
+    assert {r.name for r in all_rules("exact")} == {
         rule.name for rule in all_rules() if rule.keeps == EXACT
     }
 
