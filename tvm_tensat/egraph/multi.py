@@ -131,7 +131,7 @@ def interchangeable(sources: Sequence[Source], k: int) -> bool:
         return False
     exchange = dict(zip(left.variables, right.variables, strict=True))
     back = dict(zip(right.variables, left.variables, strict=True))
-    if any(back.get(there, here) != here for here, there in exchange.items()):
+    if any(exchange[both] != back[both] for both in exchange.keys() & back.keys()):
         return False
     moved = {here for here, there in (exchange | back).items() if here != there}
     others = [source for at, source in enumerate(sources) if at not in (k, k + 1)]
