@@ -232,6 +232,12 @@ def _argument(op_name: str, value: object) -> Any:
     return from_plain(value)
 
 
+def _int_imms(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_int_imms(item) for item in value]
+    return tvm.tirx.IntImm("int64", value) if isinstance(value, int) else value
+
+
 def put_together(op_name: str, attrs: Mapping[str, object], operands: Sequence[Any]) -> Any:
     """Build the call that `take_apart` would split into these parts, without its type.
 
@@ -254,12 +260,9 @@ def put_together(op_name: str, attrs: Mapping[str, object], operands: Sequence[A
     node = None
     if fields:
         values = {field: from_plain(attrs[field]) for field in fields}
-        if op_name == "relax.split" and isinstance(attrs["indices_or_sections"], tuple):
+        if op_name == "relax.split":
             # The field holds any object, and inference takes only IntImm in it.
-            values["indices_or_sections"] = [
-                tvm.tirx.IntImm("int64", i) if isinstance(i, int) else i
-                for i in values["indices_or_sections"]
-            ]
+            values["indices_or_sections"] = _int_imms(values["indices_or_sections"])
         node = tvm.ir.make_node(_attrs_type[op_name], **values)
     callee = from_plain(attrs["func"]) if op_name == CALL else tvm.ir.Op.get(op_name)
     ty_args = attrs.get("ty_args", ())

@@ -20,6 +20,7 @@ from tvm_tensat.relax.evaluate import Value, evaluate
 from tvm_tensat.relax.foldable import is_foldable
 from tvm_tensat.relax.language import RelaxLanguage
 from tvm_tensat.relax.plan import FunctionPlan, Segment, plan_function
+from tvm_tensat.relax.weights import array_of
 from tvm_tensat.relax.writer import rebuild
 
 __all__ = ["fold_weights"]
@@ -104,7 +105,7 @@ class _Folder:
         if isinstance(expr, relax.Var) and expr in self._values:
             return self._values[expr], self._operators.get(expr)
         if isinstance(expr, tvm.ir.GenericConst) and isinstance(expr.ty, relax.TensorType):
-            return expr.value.numpy(), None
+            return array_of(expr), None
         if isinstance(expr, relax.Tuple):
             return tuple(self._value(field)[0] for field in expr.fields), None
         if isinstance(expr, relax.TupleGetItem):

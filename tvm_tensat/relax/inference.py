@@ -36,7 +36,7 @@ def build_call(name: str, attrs: Mapping[str, object], operands: Sequence[Any]) 
     function = _api(name)
     if function is None:
         return _build_whole(name, attrs, operands)
-    arguments = _bind(name, function, attrs, operands)
+    arguments = _bind(name, attrs, operands)
     try:
         return function(**arguments)
     except Refusal:
@@ -68,10 +68,13 @@ def _api(name: str) -> Any:
     return found if callable(found) else None
 
 
-def _bind(
-    name: str, function: Any, attrs: Mapping[str, object], operands: Sequence[Any]
-) -> dict[str, Any]:
-    parameters = inspect.signature(function).parameters
+@cache
+def _parameters(name: str) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(_api(name)).parameters
+
+
+def _bind(name: str, attrs: Mapping[str, object], operands: Sequence[Any]) -> dict[str, Any]:
+    parameters = _parameters(name)
     unknown = attrs.keys() - parameters.keys()
     if unknown:
         raise ValueError(
@@ -116,7 +119,11 @@ def _reason(error: Exception) -> str:
 
 
 def check_call(
-    name: str, attrs: Mapping[str, object], operands: Sequence[TypeInfo], call: Any
+    name: str,
+    attrs: Mapping[str, object],
+    operands: Sequence[TypeInfo],
+    result: TypeInfo,
+    call: Any,
 ) -> None:
     """Refuse what TVM's inference should have: see this module's first lines.
 
@@ -124,14 +131,11 @@ def check_call(
     ----------
     name, attrs : str, mapping
         The call taken apart, attributes plain but not canonical.
-    operands : sequence of TypeInfo
-        Types of its operands.
+    operands, result : TypeInfo
+        Types of its operands and of its result.
     call : relax.Call
         The normalized call.
     """
-    from tvm_tensat.relax.types import describe
-
-    result = describe(call.ty)
     if all(is_known(info) for info in operands) and not is_known(result):
         raise Refusal(f"{name}: TVM infers no shape for {_text(operands)}")
     if not _extents_are_sizes(result):

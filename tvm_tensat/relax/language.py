@@ -15,7 +15,7 @@ from tvm_tensat.relax.attributes import exact, put_together, take_apart
 from tvm_tensat.relax.canonical import canonical_attrs
 from tvm_tensat.relax.foldable import is_foldable
 from tvm_tensat.relax.types import describe, numpy_dtype, type_key
-from tvm_tensat.relax.weights import WeightTable, scalar_value
+from tvm_tensat.relax.weights import WeightTable, array_of, scalar_value
 
 __all__ = ["RelaxLanguage"]
 
@@ -95,7 +95,7 @@ class RelaxLanguage:
         if not isinstance(expr, tvm.ir.GenericConst):
             return self._source("weight", expr, {})
         if len(expr.value.shape) == 0:
-            value = scalar_value(expr.value.numpy())
+            value = scalar_value(array_of(expr))
             if value is not None:
                 return self.make("scalar", {"value": value, "dtype": str(expr.value.dtype)}, ())
         known = self._weights.find(expr)
@@ -194,8 +194,8 @@ class RelaxLanguage:
         call = inference.infer(self._builder, name, inference.build_call(name, frozen, operands))
         parts = take_apart(call)
         infos = [self._infos[t] for t in operand_types]
-        inference.check_call(name, parts.attrs, infos, call)
         result = self.intern_type(call.ty)
+        inference.check_call(name, parts.attrs, infos, self._infos[result], call)
         canonical = canonical_attrs(parts.name, parts.attrs, infos, self._infos[result])
         return self.intern(parts.name, canonical, len(operand_types)), result
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Weight", "WeightTable", "scalar_value"]
+__all__ = ["Weight", "WeightTable", "array_of", "scalar_value"]
 
 _SAMPLES = 16
 
@@ -18,6 +18,16 @@ class Weight:
 
     constant: Any
     splat: object
+
+
+def array_of(constant: Any) -> np.ndarray[Any, Any]:
+    """Return a constant's elements, read-only, without copying where numpy knows the dtype."""
+    try:
+        array: np.ndarray[Any, Any] = np.from_dlpack(constant.value)
+    except (RuntimeError, TypeError, BufferError):  # 16-bit brain floats, tensors of a device
+        array = constant.value.numpy()
+    array.flags.writeable = False
+    return array
 
 
 def scalar_value(array: np.ndarray[Any, Any]) -> object:
@@ -44,10 +54,10 @@ class WeightTable:
         Constants are compared in full only where a few sampled elements agree, so that large
         models are not hashed.
         """
-        array = constant.value.numpy()
+        array = array_of(constant)
         width = max(array.itemsize, 1)
         flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(array.size, width)
-        picks = np.linspace(0, max(len(flat) - 1, 0), _SAMPLES).astype(np.int64)
+        picks = [i * (len(flat) - 1) // (_SAMPLES - 1) for i in range(_SAMPLES)]
         sample = flat[picks].tobytes() if len(flat) else b""
         key = (str(constant.value.dtype), tuple(constant.value.shape), sample)
         known = self._by_sample.setdefault(key, [])
