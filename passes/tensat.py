@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import tvm
+import tvm_ffi
 from tvm import relax
 from tvm.target import Target
 
@@ -180,7 +181,7 @@ class _Run:
             relax.analysis.well_formed(result)
             for name in written:
                 before, after = module[name].ret_ty, result[name].ret_ty
-                if not tvm.ir.structural_equal(before, after):
+                if not tvm_ffi.structural_equal(before, after):
                     raise ValueError(f"function {name} would return {after}, not {before}")
         return result
 

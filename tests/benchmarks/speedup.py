@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import relax
 from tvm.target import Target
 
@@ -55,7 +56,7 @@ def stock_modules(module: tvm.IRModule) -> dict[str, tvm.IRModule]:
         except Exception as error:  # TVM's passes crash on some models: that is a finding
             print(f"  stock sequence {name!r} fails: {str(error).splitlines()[0]}")
             continue
-        if not any(tvm.ir.structural_equal(result, other) for other in found.values()):
+        if not any(tvm_ffi.structural_equal(result, other) for other in found.values()):
             found[name] = result
     return found
 
