@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import difflib
 import re
 import types
 import typing
@@ -25,6 +26,14 @@ TENSAT_PREFIX = "tensat_option_"
 
 class Parser(argparse.ArgumentParser):
     """An argument parser that raises `CommandError` instead of printing its usage."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse; refuse unknown options here, where the command and its options are known."""
+        parsed, unknown = super().parse_known_args(args, namespace)
+        for text in unknown:
+            near = difflib.get_close_matches(text.partition("=")[0], self._option_string_actions)
+            self.error(f"unknown argument {text}" + (f" (is it {near[0]}?)" if near else ""))
+        return parsed, unknown
 
     def error(self, message: str) -> NoReturn:
         """Raise `CommandError` with argparse's message and where to read on."""

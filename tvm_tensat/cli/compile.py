@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import tvm
 
 from tvm_tensat.cli.arguments import tensat_options
 from tvm_tensat.cli.errors import CommandError, one_line
+from tvm_tensat.cli.files import check_writable, replacing
 from tvm_tensat.cli.load import load_model
 from tvm_tensat.cli.signature import signature_of, with_signature
 from tvm_tensat.cli.target import parse_target
@@ -89,31 +89,6 @@ def _output_path(model: str, given: Path | None) -> Path:
     if output.suffix != ".so":
         raise CommandError(f"-o {output}: expected a name that ends in .so")
     return output
-
-
-def check_writable(path: Path | None) -> None:
-    """Refuse, before any work is done, a file that could not be written after it."""
-    if path is None:
-        return
-    folder = path.parent
-    if not folder.is_dir():
-        raise CommandError(f"{path}: the folder {folder} does not exist; create it first")
-    if path.is_dir() or not os.access(folder, os.W_OK):
-        raise CommandError(f"{path}: cannot be written; choose another name or folder")
-
-
-@contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Yield a file in the same folder that takes the place of `path` when all went well.
-
-    Readers see the old file or the new one, never a part.
-    """
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
-    try:
-        yield temporary
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _build(

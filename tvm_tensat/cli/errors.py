@@ -19,6 +19,9 @@ EXIT_ERROR = 4
 EXIT_MISSING_PACKAGE = 5
 
 
+_PRINTER_NOTE = "# Metadata omitted. Use show_meta=True in script() method to show it."
+
+
 class CommandError(Exception):
     """What was given, what was expected, what to do: ends the command with exit code 4."""
 
@@ -33,7 +36,8 @@ class MissingPackageError(CommandError):
 
 def one_line(error: BaseException | str, limit: int = 600) -> str:
     """Squeeze a message into one line of at most `limit` characters."""
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = str(error).replace(_PRINTER_NOTE, "")
+    text = " ".join(text.split()) or type(error).__name__
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 

@@ -6,7 +6,6 @@ Exit codes: 0; 4 on an error, with one line on stderr; 5 when an optional packag
 
 from __future__ import annotations
 
-import argparse
 import sys
 import traceback
 from collections.abc import Sequence
@@ -31,23 +30,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     argv = list(sys.argv[1:] if argv is None else argv)
     verbose = "-v" in argv or "--verbose" in argv
-    try:
-        with quiet(verbose):
-            return _dispatch(build_parser().parse_args(argv))
-    except CommandError as error:
-        return _fail(one_line(error), error.exit_code, verbose)
-    except KeyboardInterrupt:
-        return _fail("interrupted", 130, verbose=False)
-    except Exception as error:
-        message = f"{type(error).__name__}: {one_line(error)}"
-        hint = "" if verbose else "; -v shows where"
-        return _fail(f"unexpected {message}{hint}", EXIT_ERROR, verbose)
-
-
-def _dispatch(args: argparse.Namespace) -> int:
-    """Import and run the command's module, which imports TVM."""
-    import_module(f"tvm_tensat.cli.{args.command}").execute(args)
-    return 0
+    with quiet(verbose):  # until the end: objects that die with an exception still warn
+        try:
+            args = build_parser().parse_args(argv)
+            import_module(f"tvm_tensat.cli.{args.command}").execute(args)
+            return 0
+        except CommandError as error:
+            return _fail(one_line(error), error.exit_code, verbose)
+        except KeyboardInterrupt:
+            return _fail("interrupted", 130, verbose=False)
+        except Exception as error:
+            message = f"{type(error).__name__}: {one_line(error)}"
+            hint = "" if verbose else "; -v shows where"
+            return _fail(f"unexpected {message}{hint}", EXIT_ERROR, verbose)
 
 
 def _fail(message: str, code: int, verbose: bool) -> int:

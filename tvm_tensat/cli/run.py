@@ -12,8 +12,8 @@ import tvm
 from numpy.typing import NDArray
 from tvm import relax
 
-from tvm_tensat.cli.compile import check_writable, replacing
 from tvm_tensat.cli.errors import CommandError, one_line
+from tvm_tensat.cli.files import check_writable, replacing
 from tvm_tensat.cli.signature import Signature, TensorSpec, read_signature
 
 Array = NDArray[Any]
@@ -68,9 +68,15 @@ def load_library(path: Path, device: str | None = None) -> tuple[Any, Signature,
         library = tvm.runtime.load_module(str(path.resolve()))
         # The signature is read on the CPU: the device is known only from it.
         signature = read_signature(relax.VirtualMachine(library, tvm.cpu()), path)
-    except (AttributeError, OSError, ValueError, RuntimeError, tvm.error.TVMError) as error:
+    except (AttributeError, OSError, ValueError, RuntimeError) as error:
+        if "loader of that name is not registered" in str(error):
+            raise CommandError(
+                f"{path}: was compiled for a device whose runtime cannot be loaded here; run it "
+                f"where the device is ({one_line(error)})"
+            ) from error
         raise CommandError(
-            f"{path}: not a library that tvmc compile wrote ({one_line(error)})"
+            f"{path}: not a library that tvmc compile wrote ({one_line(error)}); compile the model "
+            "with tvmc compile"
         ) from error
     if device is not None and device != signature.device:
         raise CommandError(
@@ -111,11 +117,13 @@ def read_inputs(path: Path, signature: Signature) -> list[Array]:
     wanted = "; ".join(str(spec) for spec in signature.inputs)
     if not path.is_file():
         raise CommandError(f"{path}: no such file; expected an .npz with {wanted}")
+    if not zipfile.is_zipfile(path):
+        raise CommandError(f"{path}: not an .npz file; write it with numpy.savez, with {wanted}")
     try:
         with np.load(path) as archive:
             arrays = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, AttributeError, TypeError, zipfile.BadZipFile) as error:
-        raise CommandError(f"{path}: not an .npz file ({one_line(error)})") from error
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise CommandError(f"{path}: cannot be read ({one_line(error)})") from error
     missing = [spec.name for spec in signature.inputs if spec.name not in arrays]
     unknown = [name for name in arrays if name not in {spec.name for spec in signature.inputs}]
     if missing or unknown:

@@ -79,7 +79,7 @@ def read_signature(machine: relax.VirtualMachine, library: object) -> Signature:
     """
     try:
         data: dict[str, Any] = json.loads(str(machine[FUNCTION]()))
-    except (AttributeError, ValueError, tvm.error.TVMError) as error:
+    except (AttributeError, ValueError, RuntimeError) as error:
         raise CommandError(
             f"{library}: a TVM library without a signature; compile the model with tvmc compile"
         ) from error

@@ -62,9 +62,11 @@ def _parse(text: str) -> Target:
         )
     try:
         return Target(spec)
-    except (ValueError, TypeError, AttributeError, tvm.error.TVMError) as error:
-        reason = one_line(error).removesuffix(f". Target creation from string failed: {text}")
-        raise CommandError(f"--target {text}: {reason}; {_EXPECTED}") from error
+    except (ValueError, TypeError, AttributeError, RuntimeError) as error:
+        reason = one_line(error).partition(". Target creation from ")[0]
+        if not isinstance(spec, dict):
+            reason += f"; {_EXPECTED}"
+        raise CommandError(f"--target {text}: {reason}") from error
 
 
 def _as_json(text: str) -> str:
