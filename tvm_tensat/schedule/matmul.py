@@ -1,0 +1,42 @@
+"""Products of matrices, batched or not, and of a vector with a matrix."""
+
+from __future__ import annotations
+
+from tvm.s_tir import Schedule
+
+from . import tile
+from .contraction import Contraction, contraction_of
+from .elementwise import schedule_injective
+from .machine import VectorUnit
+from .packing import copy_weight_in_kernel
+from .rule import CpuRule
+from .stages import NotSchedulable, Stages, stages_of
+
+
+def prepare(sch: Schedule) -> tuple[Stages, Contraction]:
+    """Read a product's stages and axes.
+
+    Raises
+    ------
+    NotSchedulable
+        Where the kernel is no product.
+    """
+    stages = stages_of(sch)
+    c = contraction_of(sch, stages.anchor)
+    if c.windowed:
+        raise NotSchedulable("the anchor has a window")
+    return stages, c
+
+
+class Matmul(CpuRule):
+    """Schedule a product as register tiles."""
+
+    def schedule(self, sch: Schedule, unit: VectorUnit) -> None:
+        """Schedule the kernel in place; see `CpuRule.schedule`."""
+        stages, c = prepare(sch)
+        chosen = tile.choose(c, unit, rows_innermost=tile.row_is_innermost(stages, c))
+        if copy_weight_in_kernel(sch, stages.anchor, c, chosen.columns, unit):
+            c = contraction_of(sch, stages.anchor)
+        tile.apply(sch, stages, c, chosen, unit)
+        for producer in stages.producers:
+            schedule_injective(sch, producer, unit)

@@ -1,0 +1,226 @@
+"""The register tile: how a contraction's loops are split, ordered, vectorized and unrolled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+
+from .contraction import BATCH, COLUMN, ROW, Contraction, read_index
+from .machine import VectorUnit
+from .stages import Stages, extent_of, loops_of
+
+# Products below which a kernel stays on one thread.
+PARALLEL_PRODUCTS = 200_000
+# Bytes of weights that are swept once for each block of rows, and the columns it has at least: the
+# second-level cache of small cores, and enough work for each copied activation.
+WEIGHT_BLOCK_BYTES = 128 * 1024
+MIN_BLOCK_COLUMNS = 128
+# Bytes of activations in one block of rows.
+ROW_BLOCK_BYTES = 128 * 1024
+# A plane of the activation as long as this puts each channel on another page.
+PAGE_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A register tile and the cache block around it.
+
+    Attributes
+    ----------
+    row : int
+        The row axis that is unrolled, or -1 if there is none.
+    rows, columns : int
+        Extent of the tile along the row axis and along the column axis.
+    lanes : int
+        Columns in one vector.
+    panels : int
+        Tiles of columns that are swept for one block of rows.
+    row_tiles : int
+        Tiles of rows in one block of rows.
+    copy_activation : bool
+        Whether a block's activations are first copied into one contiguous piece of memory.
+    """
+
+    row: int
+    rows: int
+    columns: int
+    lanes: int
+    panels: int
+    row_tiles: int
+    copy_activation: bool
+
+
+def largest_divisor(extent: int, limit: int) -> int:
+    """Return the largest divisor of `extent` that is at most `limit`."""
+    return max(d for d in range(1, max(1, min(extent, limit)) + 1) if extent % d == 0)
+
+
+def _cycles_per_product(rows: int, vectors: int, extent: int, unit: VectorUnit) -> float:
+    """Estimate the cycles of one vector of products in a tile of `rows` x `vectors` accumulators.
+
+    Two products and two loads a cycle, and a latency of four cycles, as on every server core since
+    Haswell and Zen 2. A product of rows that do not exist is lost. LLVM spills when no two
+    registers are left beside accumulators and weights.
+    """
+    products = rows * vectors
+    cycles = max(products / 2, (rows + vectors) / 2, 4.0)
+    if products + vectors + 2 > unit.registers:
+        cycles *= 1.15 if products + vectors + 1 <= unit.registers else 2.0
+    waste = -(-extent // rows) * rows / extent
+    return cycles / products * waste
+
+
+def _shape(c: Contraction, unit: VectorUnit, extent: int, exact: bool) -> tuple[int, int, int]:
+    """Choose rows, columns and lanes of the tile; `exact` asks for rows that divide the extent."""
+    lanes = unit.lanes(c.bits)
+    width = c.column_group or c.size(c.column)
+    if width < lanes or (c.column_group and width % lanes):
+        lanes = largest_divisor(width, lanes) if c.column_group else width
+    tiles = []
+    for vectors in (1, 2, 3, 4):
+        if vectors > 1 and (width % (vectors * lanes) or c.extents[c.column] is None):
+            continue
+        for rows in range(1, min(extent, 14) + 1):
+            if exact and extent % rows:
+                continue
+            cycles = _cycles_per_product(rows, vectors, extent, unit)
+            tiles.append((cycles, -rows * vectors, rows, vectors * lanes))
+    _, _, rows, columns = min(tiles)
+    return rows, columns, lanes
+
+
+def choose(c: Contraction, unit: VectorUnit, *, rows_innermost: bool) -> Tile:
+    """Choose the tile of a contraction for the registers of a target."""
+    rows = c.rows()
+    if not rows:
+        lanes = min(unit.lanes(c.bits), c.size(c.column))
+        width = c.column_group or c.size(c.column)
+        vectors = largest_divisor(width // lanes, 8) if width % lanes == 0 else 1
+        return Tile(-1, 1, vectors * lanes, lanes, _panels(c, vectors * lanes), 1, False)
+    row = rows[-1]
+    height, columns, lanes = _shape(c, unit, c.size(row), rows_innermost)
+    panels = _panels(c, columns)
+    row_bytes = max(1, height * c.depth * c.bits // 8)
+    tiles = max(1, c.size(row) // height)
+    row_tiles = largest_divisor(tiles, max(1, ROW_BLOCK_BYTES // row_bytes))
+    return Tile(row, height, columns, lanes, panels, row_tiles, _should_copy(c, panels * columns))
+
+
+def _panels(c: Contraction, columns: int) -> int:
+    """Return how many tiles of columns share a block: even shares of all of them."""
+    tiles = -(-c.size(c.column) // columns)
+    panel_bytes = max(1, columns * c.depth * c.bits // 8)
+    fit = max(-(-MIN_BLOCK_COLUMNS // columns), WEIGHT_BLOCK_BYTES // panel_bytes)
+    return -(-tiles // -(-tiles // fit))
+
+
+def _should_copy(c: Contraction, columns: int) -> bool:
+    """Return whether the activations of a block are worth copying.
+
+    They are where each channel lies on another page or in the same few sets of the cache, and
+    where windows overlap, if enough columns use the copy.
+    """
+    if columns < 32 or None in c.extents:
+        return False
+    shape = [extent_of(size) or 1 for size in c.activation.source.shape]
+    plane = prod(shape[-2:]) * c.bits // 8
+    return c.windowed or (len(shape) > 2 and plane >= PAGE_BYTES)
+
+
+def row_is_innermost(stages: Stages, c: Contraction) -> bool:
+    """Return whether the result is contiguous along the rows, as in NCHW."""
+    rows = c.rows()
+    at = stages.output_axis
+    return bool(rows) and rows[-1] in at and at[rows[-1]] == max(at.values())
+
+
+def apply(
+    sch: Schedule, stages: Stages, c: Contraction, tile: Tile, unit: VectorUnit
+) -> None:
+    """Schedule the anchor and its epilogue as register tiles.
+
+    The output block is tiled, and the anchor is computed inside the tile, in a buffer so small that
+    LLVM keeps it in registers through the whole reduction. Where the result is contiguous along
+    the rows, the registers pass through a second small buffer, in which the epilogue reads them
+    the other way.
+    """
+    moved = row_is_innermost(stages, c)
+    output, anchor = stages.output, stages.anchor
+    loops = loops_of(sch, output)
+    axis = {i: loops[at] for i, at in stages.output_axis.items()}
+    spare = [loop for i, loop in enumerate(loops) if i not in stages.output_axis.values()]
+    staging = sch.cache_write(anchor, 0, "local") if moved else None
+    sch.set_scope(anchor, 0, "local")
+
+    group, panel, column = sch.split(axis[c.column], [None, tile.panels, tile.columns])
+    outer = [*spare, *_axes(axis, c, BATCH, -1), *_axes(axis, c, COLUMN, c.column), group]
+    outer += _axes(axis, c, ROW, tile.row)
+    inner = [column]
+    level = [panel]
+    if tile.row >= 0:
+        row_outer, row_tile, row = sch.split(axis[tile.row], [None, tile.row_tiles, tile.rows])
+        outer.append(row_outer)
+        level.append(row_tile)
+        inner = [column, row] if moved else [row, column]
+    sch.reorder(*outer, *level, *inner)
+    task = sch.fuse(*outer)
+
+    if staging is not None:
+        sch.set_scope(staging, 0, "local")
+        sch.compute_at(staging, level[-1], preserve_unit_loops=True)
+        last = list(sch.get_loops(staging))[-len(c.roles) :]
+        _vectors(sch, [last[tile.row]], last[c.column], tile, unit)
+    sch.compute_at(anchor, level[-1], preserve_unit_loops=True)
+    if tile.copy_activation:
+        _copy_activation(sch, anchor, c, task, unit)
+    if c.products >= PARALLEL_PRODUCTS:
+        sch.parallel(task)
+    if not moved:
+        _vectors(sch, inner[:-1], inner[-1], tile, unit)
+    elif unit.vectorize and tile.rows > 1:
+        sch.vectorize(inner[-1])
+    _reduce(sch, anchor, c, tile, unit)
+
+
+def _axes(axis: dict[int, LoopRV], c: Contraction, role: str, but: int) -> list[LoopRV]:
+    """Return the output's loops along the axes of one role, but one."""
+    return [axis[i] for i, r in c.roles.items() if r == role and i != but and i in axis]
+
+
+def _copy_activation(
+    sch: Schedule, anchor: SBlockRV, c: Contraction, task: LoopRV, unit: VectorUnit
+) -> None:
+    copy = sch.cache_read(anchor, read_index(sch, anchor, c.activation), "global")
+    sch.compute_at(copy, task, preserve_unit_loops=True)
+    last = list(sch.get_loops(copy))[-1]
+    extent = extent_of(sch.get(last).extent)
+    if unit.vectorize and extent is not None and extent <= 64:
+        sch.vectorize(last)
+
+
+def _vectors(
+    sch: Schedule, rows: list[LoopRV], column: LoopRV, tile: Tile, unit: VectorUnit
+) -> None:
+    """Make a tile's loops straight code: rows unrolled, columns in vectors."""
+    sch.reorder(*rows, column)
+    for row in rows:
+        sch.unroll(row)
+    if tile.columns > tile.lanes:
+        vector, column = sch.split(column, [None, tile.lanes])
+        sch.unroll(vector)
+    if unit.vectorize and tile.lanes > 1:
+        sch.vectorize(column)
+
+
+def _reduce(sch: Schedule, anchor: SBlockRV, c: Contraction, tile: Tile, unit: VectorUnit) -> None:
+    """Put the reduction outside of the tile's rows and columns."""
+    loops = list(sch.get_loops(anchor))[-len(c.extents) :]
+    reductions = [loops[i] for i in c.reductions]
+    fixed = [loops[i] for i in c.roles if i not in (tile.row, c.column)]
+    rows = [loops[tile.row]] if tile.row >= 0 else []
+    sch.reorder(*fixed, *reductions, *rows, loops[c.column])
+    _vectors(sch, rows, loops[c.column], tile, unit)
+    sch.decompose_reduction(anchor, reductions[0])
