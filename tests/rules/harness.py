@@ -151,7 +151,8 @@ def refusal(example: Example) -> str | None:
 def _expression(operand: Operand, name: str, symbols: dict[str, Any]) -> Any:
     if operand.value is not None:
         shape = tuple(int(extent) for extent in operand.shape)
-        return relax.const(np.full(shape, operand.value, _numpy_dtype(operand.dtype)))
+        value = np.full(shape, operand.value, _numpy_dtype(operand.dtype))
+        return relax.const(value, operand.dtype)  # the dtype, or numbers of rank 0 lose theirs
     shape = [
         symbols.setdefault(extent, tvm.tirx.Var(extent, "int64"))
         if isinstance(extent, str)

@@ -1,0 +1,81 @@
+"""Convolutions as products, of fewer pixels, and in another layout."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from tests.rules.convolution_cases import cases
+from tests.rules.harness import apply, refusal, tensor, weight
+from tests.rules.strategies import NUMBERS, SIZES, Strategy, example
+from tvm_tensat.rules import convolution_forms as rules
+
+ONE = st.just((1, 1))
+STRIDES = st.sampled_from([(2, 2), (2, 1), (3, 2)])
+
+
+@st.composite
+def pointwise(draw: st.DrawFn, law, strides):
+    case = draw(cases(groups=st.just(1), windows=ONE, padded=False))
+    attrs = case.attrs | {"strides": draw(strides)}
+    x, dtype = case.input(), draw(NUMBERS)
+    if law is rules.pointwise_convolution_as_product:
+        x = case.input(batch=draw(SIZES))
+    x, w = tensor(*x.shape, dtype=dtype), case.kernel(dtype=dtype)
+    return example(law, x, w, attrs=(attrs,))
+
+
+@st.composite
+def product_of_pixels(draw: st.DrawFn):
+    batch, channels, outputs, dtype = draw(SIZES), draw(SIZES), draw(SIZES), draw(NUMBERS)
+    attrs = ({"shape": (batch, outputs, 3, 4)}, {}, {"shape": (batch, channels, 12)})
+    operands = weight(outputs, channels, dtype=dtype), tensor(batch, channels, 3, 4, dtype=dtype)
+    return example(rules.product_as_pointwise_convolution, *operands, attrs=attrs)
+
+
+@st.composite
+def in_layout(draw: st.DrawFn, law, data, kernel):
+    case = draw(cases(groups=st.just(1), layouts=st.just((data, kernel))))
+    dtype = draw(NUMBERS)
+    return example(law, case.input(dtype=dtype), case.kernel(dtype=dtype), attrs=(case.attrs,))
+
+
+EXAMPLES: dict[str, Strategy] = {
+    "pointwise_convolution_as_product": pointwise(
+        rules.pointwise_convolution_as_product, st.just((1, 1))
+    ),
+    "product_as_pointwise_convolution": product_of_pixels(),
+    "pointwise_convolution_of_fewer_pixels": pointwise(
+        rules.pointwise_convolution_of_fewer_pixels, STRIDES
+    ),
+    "convolution_with_channels_last": in_layout(
+        rules.convolution_with_channels_last, "NCHW", "OIHW"
+    ),
+    "convolution_with_channels_first": in_layout(
+        rules.convolution_with_channels_first, "NHWC", "HWIO"
+    ),
+}
+
+
+def test_other_convolutions_are_no_product():
+    law = rules.pointwise_convolution_as_product
+    x, w = tensor(1, 2, 4, 4), weight(3, 2, 1, 1)
+    assert refusal(example(law, x, weight(3, 2, 1, 2))) == "the kernel is not 1x1"
+    assert refusal(example(law, x, w, attrs=({"padding": 1},))) == "padded"
+    assert "strided" in str(refusal(example(law, x, w, attrs=({"strides": 2},))))
+    assert "symbolic: n" in str(refusal(example(law, tensor(1, 2, "n", 4), w)))
+    grouped = example(law, x, weight(2, 1, 1, 1), attrs=({"groups": 2},))
+    assert refusal(grouped) == "grouped convolution"
+
+
+def test_pixels_that_the_reshape_mixes_with_channels_are_refused():
+    attrs = ({"shape": (1, 3, 4, 4)}, {}, {"shape": (1, 8, 4)})
+    case = example(
+        rules.product_as_pointwise_convolution, weight(12, 8), tensor(1, 2, 4, 4), attrs=attrs
+    )
+    assert refusal(case) == "the channels are no axis of the product"
+
+
+def test_channels_last_names_its_layouts():
+    case = example(rules.convolution_with_channels_last, tensor(1, 2, 5, 5), weight(3, 2, 3, 3))
+    inner = apply(case).targets[0].operands[0]
+    assert (inner.data_layout, inner.kernel_layout, inner.out_layout) == ("NHWC", "HWIO", "NHWC")
