@@ -69,10 +69,11 @@ def small_problems(draw) -> Problem:
     class_count = draw(st.integers(1, 6))
     a_class = st.integers(0, class_count - 1)
     cost = st.sampled_from([0.0, 0.0, 1e-5, 2e-5, 2e-5, 3.5e-5, 7e-5, math.inf])
-    nodes = []
-    for number in range(class_count):
-        for _ in range(draw(st.integers(1, 3))):
-            nodes.append((number, draw(cost), draw(st.lists(a_class, max_size=3))))
+    nodes = [
+        (number, draw(cost), draw(st.lists(a_class, max_size=3)))
+        for number in range(class_count)
+        for _ in range(draw(st.integers(1, 3)))
+    ]
     roots = draw(st.lists(a_class, min_size=1, max_size=2))
     forbidden = draw(st.lists(st.integers(0, len(nodes) - 1), max_size=1))
     return make_problem(nodes, roots, class_count, forbidden)

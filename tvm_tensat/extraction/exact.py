@@ -78,7 +78,8 @@ def solve_reduced(problem: Problem, cutoff: float, context: Context, report: Rep
     Parameters
     ----------
     problem : Problem
-        As left by the reductions: every class has a derivation.
+        As left by the reductions: every class has a derivation, and no e-node has its own class as
+        a child.
     cutoff : float
         Only extractions that cost less are wanted.
     context : Context

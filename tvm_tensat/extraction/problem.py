@@ -119,12 +119,11 @@ def _check_lengths(problem: Problem, nodes: int) -> None:
             raise ExtractionError(
                 f"{name} has {given} entries; {expected} are expected for {nodes} e-nodes"
             )
-    start = problem.child_start
-    if start[0] != 0 or start[-1] != len(problem.child_class) or bool(np.any(np.diff(start) < 0)):
+    start, edges = problem.child_start, len(problem.child_class)
+    if start[0] != 0 or start[-1] != edges or bool(np.any(np.diff(start) < 0)):
         raise ExtractionError(
-            f"child_start must rise from 0 to {len(problem.child_class)}, the length of"
-            f" child_class; it runs from {start[0]} to {start[-1]}"
-            " and falls in between" * bool(np.any(np.diff(start) < 0))
+            f"child_start must rise from 0 to {edges}, the length of child_class; it goes from"
+            f" {start[0]} to {start[-1]}, its least step is {np.diff(start).min()}"
         )
 
 

@@ -61,7 +61,7 @@ def solve_tensat(
         loops = cycles_of(graph) if graph is not None else []
         if not loops:
             send(("choice", choice))
-            remark = f"cycles cut off in {rounds} rounds" if rounds else ""
+            remark = f"solved {rounds + 1} times, cutting cycles off" if rounds else ""
             send(("stopped", _reason(answer.status, solver), remark))
             return
         if order != "none":
