@@ -31,7 +31,9 @@ class Oracle:
         self.parent: list[int] = []
         self.nodes: dict[Node, int] = {}
         self.birth: dict[Node, int] = {}
-        self.members: dict[int, list[Node]] = defaultdict(list)  # of each class, at the last rebuild
+        self.members: dict[int, list[Node]] = defaultdict(
+            list
+        )  # of each class, at the last rebuild
 
     def find(self, number: int) -> int:
         while self.parent[number] != number:
@@ -196,6 +198,6 @@ def assert_same(oracle: Oracle, graph: EGraph, rows: Mapping[Node, int]) -> None
             node = operator, tuple(image[child] for child in children)
             assert node in rows, f"the engine lacks {operator} of {children}"
             number = oracle.find(oracle.nodes[operator, children])
-            assert image.setdefault(number, rows[node]) == rows[node], "the engine merged too little"
-    assert len(set(image.values())) == len(image), "the engine merged too much"
+            assert image.setdefault(number, rows[node]) == rows[node], "merged too little"
+    assert len(set(image.values())) == len(image), "merged too much"
     assert (graph.node_count, graph.class_count) == (len(oracle.nodes), oracle.class_count)

@@ -29,9 +29,7 @@ LAWS = {
     "shifts": Law(((BY_ONE, (BY_ONE, "x")),), ((BY_TWO, "x"),)),
     "annihilates": Law((("mul", "x", ("neg", "x")),), (("zero",),)),
     "ill": Law((("neg", "x"),), (("ill", "x"),)),
-    "fields": Law(
-        (("neg", "x"),), ((("get", (("index", 1),)), ("tuple", "x", ("neg", "x"))),)
-    ),
+    "fields": Law((("neg", "x"),), ((("get", (("index", 1),)), ("tuple", "x", ("neg", "x"))),)),
     "siblings": Law(
         (("mul", "x", "a"), ("mul", "x", "b")),
         (

@@ -31,7 +31,9 @@ def visible(graph: EGraph) -> list[tuple[int, list[int]]]:
             arity = graph.language.operator(int(graph.node_operator[row])).arity
             start = int(graph.node_start[row])
             children = graph.operands[start : start + arity].tolist()
-            found.append((graph.find(int(graph.node_class[row])), [graph.find(c) for c in children]))
+            found.append(
+                (graph.find(int(graph.node_class[row])), [graph.find(c) for c in children])
+            )
     return found
 
 
@@ -174,9 +176,7 @@ def test_closing_a_cycle_is_reaching_from_below(
 @settings(max_examples=100, deadline=None)
 @given(
     st.lists(trees, min_size=1, max_size=6),
-    st.lists(
-        st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), max_size=5), max_size=4
-    ),
+    st.lists(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), max_size=5), max_size=4),
 )
 def test_any_merges_of_any_classes_leave_an_acyclic_derivation_of_every_class(
     inputs: list[Tree], rounds: list[list[tuple[int, int]]]

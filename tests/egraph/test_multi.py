@@ -159,14 +159,14 @@ def test_a_term_that_refuses_likeness_is_in_no_group() -> None:
 def test_a_group_rule_with_no_variable_but_the_shared_one_merges_all_its_users() -> None:
     @group_rule(keeps=EXACT, dtypes=ANY, alike=lambda part: "part")
     def parts(x):
-        """All parts of one value are fields of one split."""
-        found = yield function("part")(x)
-        whole = function("parts")(x, at=tuple(one.at for one in found))
+        """All negated parts of one value are fields of one negated split."""
+        found = yield neg(function("part")(x))
+        whole = neg(function("parts")(x, at=tuple(one.operands[0].at for one in found)))
         yield [whole[k] for k in range(len(found))]
 
     graph = EGraph(ToyLanguage())
     for at in range(4):
-        add_tree(graph, (("part", (("at", at),)), ("x",)))
+        add_tree(graph, ("neg", (("part", (("at", at),)), ("x",))))
     assert explore(graph, [parts], LARGE).rules["parts"].applied == 1
     made = [op for op in graph.language.operators if op.name == "parts"]
     assert [op["at"] for op in made] == [(0, 1, 2, 3)]

@@ -15,7 +15,8 @@ import numpy as np
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from tvm_tensat.egraph.egraph import Bools, EGraph, Ints
+from tvm_tensat.egraph.columns import Bools, Ints, first_of_equals
+from tvm_tensat.egraph.egraph import EGraph
 
 COLUMNS_AT_ONCE = 4096  # bits a class in one reachability sweep: bounds its memory to 512 B a class
 
@@ -76,26 +77,48 @@ def closes_cycle(graph: EGraph, above: Ints, below: Ints) -> Bools:
     -------
     (pairs,) bool
     """
-    closes = above == below
+    targets, _, column = first_of_equals(above)
+    return depends_on(graph, below, column, targets, np.arange(len(targets)))
+
+
+def depends_on(graph: EGraph, asked: Ints, column: Ints, member: Ints, of_set: Ints) -> Bools:
+    """Whether ``asked[i]`` depends on, or is, a member of the set ``column[i]`` of classes.
+
+    Parameters
+    ----------
+    graph : EGraph
+        Acyclic and rebuilt.
+    asked, column : (questions,) int64
+        A class, and the number of a set.
+    member, of_set : (members of all sets,) int64
+        A class, and the number of the set that it belongs to.
+
+    Returns
+    -------
+    (questions,) bool
+    """
+    answer = np.zeros(len(asked), np.bool_)
     _, source, child = class_edges(graph)
     class_count = len(graph.class_type)
     order, _ = levels(source, child, class_count)
-    targets, column = np.unique(above, return_inverse=True)
-    for start in range(0, len(targets), COLUMNS_AT_ONCE):
-        some = targets[start : start + COLUMNS_AT_ONCE]
-        words = (len(some) + 63) // 64
+    steps = []
+    for edges in order:
+        first = np.flatnonzero(np.diff(source[edges], prepend=-1))
+        steps.append((source[edges[first]], child[edges], first))
+    for start in range(0, int(of_set.max(initial=-1)) + 1, COLUMNS_AT_ONCE):
+        some = np.flatnonzero((of_set >= start) & (of_set < start + COLUMNS_AT_ONCE))
+        bit = of_set[some] - start
+        words = int(bit.max(initial=0)) // 64 + 1
         reaches = np.zeros((class_count, words), np.uint64)
-        bit = np.arange(len(some))
-        reaches[some, bit // 64] |= np.uint64(1) << (bit % 64).astype(np.uint64)
-        for edges in order:
-            first = np.flatnonzero(np.diff(source[edges], prepend=-1))
-            gathered = np.bitwise_or.reduceat(reaches[child[edges]], first, axis=0)
-            reaches[source[edges[first]]] |= gathered
-        asked = (column >= start) & (column < start + COLUMNS_AT_ONCE)
-        at = column[asked] - start
-        word = reaches[below[asked], at // 64]
-        closes[asked] |= (word >> (at % 64).astype(np.uint64)) & np.uint64(1) == 1
-    return closes
+        mask = np.uint64(1) << (bit % 64).astype(np.uint64)
+        np.bitwise_or.at(reaches, (member[some], bit // 64), mask)
+        for parent, below, first in steps:
+            reaches[parent] |= np.bitwise_or.reduceat(reaches[below], first, axis=0)
+        questions = np.flatnonzero((column >= start) & (column < start + COLUMNS_AT_ONCE))
+        at = column[questions] - start
+        word = reaches[asked[questions], at // 64] >> (at % 64).astype(np.uint64)
+        answer[questions] = word & np.uint64(1) == 1
+    return answer
 
 
 def resolve_cycles(graph: EGraph) -> int:

@@ -1,12 +1,13 @@
 """The e-graph as columns.
 
 A row is an e-node: (operator, child classes, class, the rule and iteration that made it,
-filtered?). Rows are numbered by birth, so a row's children were classes of older rows when it was
-made: the oldest rows of all classes form an acyclic graph, on which cycle filtering relies.
+filtered?). Rows are numbered by birth. A row's children were classes of older rows when it was
+made, and merging can only make the oldest row of a class older; so the oldest rows of all classes
+form an acyclic graph, on which cycle filtering relies.
 
 Hash-consing is a binary search in the sorted 64-bit hashes of the rows; a hit is compared with the
-row it found, and a collision changes the hash's seed. Congruence recanonicalizes whole columns,
-sorts and merges neighbours, until nothing changes.
+row it found, and a collision changes the hash's seed. Congruence makes the children canonical
+column by column, and looks up again only the rows that changed, until none does.
 """
 
 from __future__ import annotations
@@ -14,34 +15,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tvm_tensat.egraph.columns import (
+    Bools,
+    Hashes,
+    HashIndex,
+    Ints,
+    extended,
+    first_of_equals,
+    hash_rows,
+)
 from tvm_tensat.egraph.language import Language
+from tvm_tensat.egraph.operators import OperatorTable
 from tvm_tensat.egraph.unionfind import UnionFind
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-Hashes = NDArray[np.uint64]
+__all__ = ["FROM_INPUT", "Bools", "EGraph", "Ints"]
 
 FROM_INPUT = -1  # node_rule of the rows that the reader added
-
-
-def hash_rows(operator: Ints, children: Ints, seed: int = 0) -> Hashes:
-    """Hash rows of one arity.
-
-    Parameters
-    ----------
-    operator : (rows,) int64
-    children : (rows, arity) int64
-    seed : int
-        Changed when two different rows collide.
-    """
-    multiplier = np.uint64(0x9E3779B97F4A7C15)
-    value = (operator.astype(np.uint64) + np.uint64(2 * seed + 1)) * multiplier
-    for column in children.T:
-        value ^= value >> np.uint64(29)
-        value = (value + column.astype(np.uint64) + np.uint64(1)) * np.uint64(0xBF58476D1CE4E5B9)
-    return value ^ (value >> np.uint64(32))
 
 
 class EGraph:
@@ -66,25 +56,34 @@ class EGraph:
 
     def __init__(self, language: Language) -> None:
         self.language = language
+        self.operators = OperatorTable(language)
         self.sets = UnionFind()
-        empty = np.empty(0, np.int64)
-        self.node_operator, self.node_class, self.node_start = empty, empty, empty
-        self.node_rule, self.node_iteration, self.operands = empty, empty, empty
-        self.node_filtered = np.empty(0, np.bool_)
-        self.node_alive = np.empty(0, np.bool_)
-        self.class_type, self.class_scalar = empty, empty
-        self.class_weight = np.empty(0, np.bool_)
-        self.operator_arity: Ints = empty  # (operators,)
-        self._operator_scalar: Ints = empty  # the operator itself where it is a scalar, else -1
-        self._operator_foldable = np.empty(0, np.bool_)
+        self.node_operator: Ints = np.empty(0, np.int64)
+        self.node_class: Ints = np.empty(0, np.int64)
+        self.node_start: Ints = np.empty(0, np.int64)
+        self.node_rule: Ints = np.empty(0, np.int64)
+        self.node_iteration: Ints = np.empty(0, np.int64)
+        self.node_filtered: Bools = np.empty(0, np.bool_)
+        self.node_alive: Bools = np.empty(0, np.bool_)
+        self.operands: Ints = np.empty(0, np.int64)
+        self.class_type: Ints = np.empty(0, np.int64)
+        self.class_scalar: Ints = np.empty(0, np.int64)
+        self.class_weight: Bools = np.empty(0, np.bool_)
+        self._node_hash: Hashes = np.empty(0, np.uint64)
+        self._operand_node: Ints = np.empty(0, np.int64)  # the row of each operand
         self._seed = 0
-        self._index_hash: Hashes = np.empty(0, np.uint64)  # sorted
-        self._index_node: Ints = empty
+        self._index = HashIndex()  # of the alive rows
+        self._merged = False  # since the last rebuild
         # Rows added one by one by a reader, until the first batch operation.
         self._first: dict[tuple[int, tuple[int, ...]], int] = {}
         self._first_types: list[int] = []
 
     # -- reading -----------------------------------------------------------------------------
+
+    @property
+    def operator_arity(self) -> Ints:
+        """Number of operands by operator number, (operators,) int64."""
+        return self.operators.arity
 
     @property
     def node_count(self) -> int:
@@ -96,7 +95,7 @@ class EGraph:
     def class_count(self) -> int:
         """Number of e-classes."""
         self._flush()
-        return int(np.count_nonzero(self.sets.parent == np.arange(len(self.sets.parent))))
+        return self.sets.count
 
     def find(self, number: int) -> int:
         """Return the representative of a class."""
@@ -131,14 +130,17 @@ class EGraph:
                 number = self._first[key] = len(self._first_types)
                 self._first_types.append(type_number)
             return number
-        batch = np.array([operator], np.int64), np.array([children], np.int64).reshape(1, -1)
+        row = self.sets.parent[np.array(children, np.int64)].reshape(1, -1)
         one = np.zeros(1, np.int64)
-        return int(self.add_batch(*batch, one + type_number, one + FROM_INPUT, 0)[0])
+        made = self.add_batch(one + operator, row, one + type_number, one + FROM_INPUT, 0)
+        return int(made[0])
 
     def add_batch(
         self, operator: Ints, children: Ints, types: Ints, rule: Ints, iteration: int
     ) -> Ints:
         """Hash-cons rows of one arity and return their classes.
+
+        New rows are born in the order in which they first occur.
 
         Parameters
         ----------
@@ -152,81 +154,79 @@ class EGraph:
         (rows,) int64
         """
         self._flush()
-        row_hash = hash_rows(operator, children, self._seed)
-        unique, first, inverse = np.unique(row_hash, return_index=True, return_inverse=True)
-        slot = np.searchsorted(self._index_hash, unique)
-        inside = np.minimum(slot, max(len(self._index_hash) - 1, 0))
-        known = np.zeros(len(unique), np.bool_)
-        if len(self._index_hash):
-            known = self._index_hash[inside] == unique
-        new = ~known
-        row = np.empty(len(unique), np.int64)
-        row[known] = self._index_node[inside[known]]
-        fresh = first[new]
-        row[new] = len(self.node_operator) + np.arange(len(fresh))
-        arity = np.full(len(fresh), children.shape[1], np.int64)
-        operands = children[fresh]
-        weight = self.class_weight[operands].all(axis=1)
-        self._append(operator[fresh], arity, operands.ravel(), types[fresh], rule[fresh], iteration)
-        if len(fresh):
-            self.class_weight[-len(fresh) :] = weight & self._operator_foldable[operator[fresh]]
-        self._index_hash = np.insert(self._index_hash, slot[new], unique[new])
-        self._index_node = np.insert(self._index_node, slot[new], row[new])
-        found = row[inverse]
-        same = self.node_operator[found] == operator
-        if children.shape[1] and same.all():
-            same &= (self.children(found, children.shape[1]) == children).all(axis=1)
-        if not same.all():
-            raise HashCollision("two e-nodes share a 64-bit hash; explore again with another seed")
-        return self.sets.parent[self.node_class[found]]
+        self.operators.learn(int(operator.max(initial=-1)) + 1)
+        while True:
+            hashes, first, group = first_of_equals(hash_rows(operator, children, self._seed))
+            slot, row = self._index.find(hashes)
+            if (
+                np.array_equal(operator[first][group], operator)
+                and np.array_equal(children[first][group], children)
+                and self._are(row, operator[first], children[first])
+            ):
+                break
+            self._rehash()
+        new = row < 0
+        birth = np.argsort(first[new])
+        fresh = first[new][birth]
+        position = np.empty(len(fresh), np.int64)
+        position[birth] = np.arange(len(fresh))
+        row[new] = len(self.node_operator) + position
+        weight = self.class_weight[children[fresh]].all(axis=1)
+        weight &= self.operators.foldable[operator[fresh]]
+        self._append(
+            operator[fresh], children[fresh].ravel(), types[fresh], rule[fresh], iteration, weight
+        )
+        self._node_hash = extended(self._node_hash, hashes[new][birth])
+        self._index.insert(slot[new], hashes[new], row[new])
+        return self.sets.parent[self.node_class[row[group]]]
+
+    def lookup(self, operator: Ints, children: Ints) -> Ints:
+        """Classes of rows of one arity that are already present, or -1; nothing is added."""
+        self._flush()
+        while True:
+            hashes, _, group = first_of_equals(hash_rows(operator, children, self._seed))
+            _, row = self._index.find(hashes)
+            if self._are(row[group], operator, children):
+                found = row[group]
+                return np.where(found < 0, -1, self.sets.parent[self.node_class[found]])
+            self._rehash()
+
+    def _are(self, row: Ints, operator: Ints, children: Ints) -> bool:
+        """Whether the rows that were found, -1 aside, are these."""
+        found = row >= 0
+        row = row[found]
+        return np.array_equal(self.node_operator[row], operator[found]) and np.array_equal(
+            self.children(row, children.shape[1]), children[found]
+        )
 
     def _append(
         self,
         operator: Ints,
-        arity: Ints,
         operands: Ints,
         types: Ints,
         rule: Ints,
         iteration: int,
+        weight: Bools,
     ) -> None:
-        """Append rows, each in a class of its own that is not yet known to be a weight."""
+        """Append rows, each in a class of its own."""
         count = len(operator)
-        self._learn_operators(operator)
+        row = len(self.node_operator) + np.arange(count)
+        arity = self.operators.arity[operator]
         start = len(self.operands) + np.cumsum(arity) - arity
         classes = len(self.class_type) + np.arange(count)
-        self.node_operator = np.concatenate([self.node_operator, operator])
-        self.node_class = np.concatenate([self.node_class, classes])
-        self.node_start = np.concatenate([self.node_start, start])
-        self.node_rule = np.concatenate([self.node_rule, rule])
-        self.node_iteration = np.concatenate(
-            [self.node_iteration, np.full(count, iteration, np.int64)]
-        )
-        self.node_filtered = np.concatenate([self.node_filtered, np.zeros(count, np.bool_)])
-        self.node_alive = np.concatenate([self.node_alive, np.ones(count, np.bool_)])
-        self.operands = np.concatenate([self.operands, operands])
-        self.class_type = np.concatenate([self.class_type, types])
-        self.class_scalar = np.concatenate([self.class_scalar, self._operator_scalar[operator]])
-        self.class_weight = np.concatenate([self.class_weight, np.zeros(count, np.bool_)])
+        self.node_operator = extended(self.node_operator, operator)
+        self.node_class = extended(self.node_class, classes)
+        self.node_start = extended(self.node_start, start)
+        self.node_rule = extended(self.node_rule, rule)
+        self.node_iteration = extended(self.node_iteration, np.full(count, iteration, np.int64))
+        self.node_filtered = extended(self.node_filtered, np.zeros(count, np.bool_))
+        self.node_alive = extended(self.node_alive, np.ones(count, np.bool_))
+        self.operands = extended(self.operands, operands)
+        self._operand_node = extended(self._operand_node, np.repeat(row, arity))
+        self.class_type = extended(self.class_type, types)
+        self.class_scalar = extended(self.class_scalar, self.operators.scalar[operator])
+        self.class_weight = extended(self.class_weight, weight)
         self.sets.grow(len(self.class_type))
-
-    def _learn_operators(self, operator: Ints) -> None:
-        """Extend the per-operator columns to the largest number seen."""
-        have = len(self.operator_arity)
-        need = int(operator.max(initial=-1)) + 1
-        if need <= have:
-            return
-        arity, scalar, foldable = [], [], []
-        for number in range(have, need):
-            described = self.language.operator(number)
-            arity.append(described.arity)
-            uniform = described.name == "scalar" or any(k == "splat" for k, _ in described.attrs)
-            scalar.append(number if uniform else -1)
-            foldable.append(
-                described.name in ("weight", "scalar") or self.language.is_foldable(number)
-            )
-        self.operator_arity = np.append(self.operator_arity, np.array(arity, np.int64))
-        self._operator_scalar = np.append(self._operator_scalar, np.array(scalar, np.int64))
-        self._operator_foldable = np.append(self._operator_foldable, np.array(foldable, np.bool_))
 
     def _flush(self) -> None:
         """Move the rows that were added one by one into the columns."""
@@ -234,16 +234,19 @@ class EGraph:
             return
         rows, types = list(self._first), self._first_types
         self._first, self._first_types = {}, []
+        operator = np.array([operator for operator, _ in rows], np.int64)
+        self.operators.learn(int(operator.max()) + 1)
         self._append(
-            np.array([operator for operator, _ in rows], np.int64),
-            np.array([len(children) for _, children in rows], np.int64),
+            operator,
             np.array([child for _, children in rows for child in children], np.int64),
             np.array(types, np.int64),
             np.full(len(rows), FROM_INPUT, np.int64),
             0,
+            np.zeros(len(rows), np.bool_),
         )
-        self._reindex()
-        self._merge_class_columns()
+        self._node_hash = np.zeros(len(rows), np.uint64)
+        self._rehash()
+        self._spread_weights()
 
     # -- congruence --------------------------------------------------------------------------
 
@@ -256,72 +259,109 @@ class EGraph:
             raise ValueError(
                 f"classes {left[at]} and {right[at]} have different types and cannot be merged"
             )
-        return self.sets.union(left, right)
+        made = self.sets.union(left, right)
+        self._merged |= made > 0
+        return made
 
     def rebuild(self) -> None:
         """Restore congruence: equal operators on equal classes are one e-node."""
         self._flush()
+        if not self._merged:
+            return
+        self._merged = False
         while True:
-            parent = self.sets.parent
-            self.operands = parent[self.operands]
-            self.node_class = parent[self.node_class]
-            twin, kept = self._reindex()
-            if not len(twin):
+            canonical = self.sets.parent[self.operands]
+            moved = np.flatnonzero(canonical != self.operands)
+            if not len(moved):
                 break
+            self.operands[moved] = canonical[moved]
+            rows = self._operand_node[moved]
+            rows = rows[np.flatnonzero(np.diff(rows, prepend=-1))]  # sorted: each once
+            twin, kept = self._reindex(rows[self.node_alive[rows]])
             # Equal rows of which one is visible stay visible; the filter sees any new cycle.
             self.node_filtered[kept[~self.node_filtered[twin]]] = False
             self.node_alive[twin] = False
             self.sets.union(self.node_class[twin], self.node_class[kept])
+        self.node_class[:] = self.sets.parent[self.node_class]
         self._merge_class_columns()
 
-    def _reindex(self) -> tuple[Ints, Ints]:
-        """Sort the alive rows by hash; return (rows to drop, older row each is equal to)."""
+    def _reindex(self, rows: Ints) -> tuple[Ints, Ints]:
+        """Index rows whose children changed; return (rows to drop, older row each is equal to)."""
+        self._index.remove(self._node_hash[rows])
         while True:
-            rows = np.flatnonzero(self.node_alive)
-            row_hash = np.empty(len(rows), np.uint64)
-            arity = self.operator_arity[self.node_operator[rows]]
-            for count in np.unique(arity):
-                of_count = np.flatnonzero(arity == count)
-                some = rows[of_count]
-                row_hash[of_count] = hash_rows(
-                    self.node_operator[some], self.children(some, int(count)), self._seed
-                )
-            order = np.argsort(row_hash, kind="stable")  # stable: the oldest row of equals first
-            sorted_hash, sorted_rows = row_hash[order], rows[order]
-            first = np.ones(len(rows), np.bool_)
-            first[1:] = sorted_hash[1:] != sorted_hash[:-1]
-            leader = sorted_rows[np.maximum.accumulate(np.where(first, np.arange(len(rows)), 0))]
-            twin, kept = sorted_rows[~first], leader[~first]
-            if self._equal_rows(twin, kept):
-                self._index_hash, self._index_node = sorted_hash[first], sorted_rows[first]
-                return twin, kept
+            self._node_hash[rows] = self._hash(rows)
+            hashes, first, group = first_of_equals(self._node_hash[rows])
+            slot, present = self._index.find(hashes)
+            first_row = rows[first]  # the oldest of each group, because rows are in order of birth
+            known = present >= 0
+            kept = np.where(known & (present < first_row), present, first_row)
+            late = rows != kept[group]
+            replaced = known & (present > first_row)
+            twin = np.concatenate([rows[late], present[replaced]])
+            equal = np.concatenate([kept[group[late]], kept[replaced]])
+            if self._equal_rows(twin, equal):
+                break
+            self._rehash(without=rows)
+        self._index.rows[slot[known]] = kept[known]
+        self._index.insert(slot[~known], hashes[~known], kept[~known])
+        return twin, equal
+
+    def _hash(self, rows: Ints) -> Hashes:
+        """Hash rows of any arity."""
+        row_hash = np.empty(len(rows), np.uint64)
+        arity = self.operator_arity[self.node_operator[rows]]
+        for count in np.flatnonzero(np.bincount(arity)).tolist():
+            of_count = np.flatnonzero(arity == count)
+            some = rows[of_count]
+            row_hash[of_count] = hash_rows(
+                self.node_operator[some], self.children(some, count), self._seed
+            )
+        return row_hash
+
+    def _rehash(self, without: Ints | None = None) -> None:
+        """Index all alive rows but those given under a seed by which no two of them collide."""
+        inside = self.node_alive.copy()
+        if without is not None:
+            inside[without] = False
+        rows = np.flatnonzero(inside)
+        while True:
             self._seed += 1
+            self._node_hash[rows] = self._hash(rows)
+            order = np.argsort(self._node_hash[rows])
+            hashes = self._node_hash[rows[order]]
+            if not (hashes[1:] == hashes[:-1]).any():
+                self._index.hashes, self._index.rows = hashes, rows[order]
+                return
 
     def _equal_rows(self, left: Ints, right: Ints) -> bool:
         if not np.array_equal(self.node_operator[left], self.node_operator[right]):
             return False
         return np.array_equal(self.edges(left)[1], self.edges(right)[1])
 
+    # -- what classes know -------------------------------------------------------------------
+
     def _merge_class_columns(self) -> None:
-        """Give each representative what any member of its class knows."""
+        """Give each representative what any member of its class knows, and members the same."""
         parent = self.sets.parent
-        np.maximum.at(self.class_scalar, parent, self.class_scalar)
-        self.class_scalar = self.class_scalar[parent]
+        member = np.flatnonzero(parent != np.arange(len(parent)))
+        root = parent[member]
+        np.maximum.at(self.class_scalar, root, self.class_scalar[member])
+        self.class_scalar[member] = self.class_scalar[root]
+        mixed = root[self.class_weight[member] != self.class_weight[root]]
+        if len(mixed):
+            self.class_weight[mixed] = True
+            self._spread_weights()
+            self.class_weight[member] = self.class_weight[root]
+
+    def _spread_weights(self) -> None:
+        """Mark the classes with a foldable e-node of weights, until nothing changes."""
         rows = np.flatnonzero(self.node_alive)
-        owner, child = self.edges(rows)
-        foldable = self._operator_foldable[self.node_operator[rows]]
-        weight = self.class_weight
-        np.logical_or.at(weight, parent, weight.copy())
+        rows = rows[self.operators.foldable[self.node_operator[rows]]]
         while True:
-            weight = weight[parent]
-            heavy = np.bincount(owner, weights=~weight[child], minlength=len(rows)) == 0
-            known = np.flatnonzero(foldable & heavy)
-            gained = self.node_class[known]
-            if weight[gained].all():
-                break
-            weight[gained] = True
-        self.class_weight = weight
-
-
-class HashCollision(RuntimeError):
-    """Two different e-nodes have the same 64-bit hash."""
+            rows = rows[~self.class_weight[self.node_class[rows]]]
+            owner, child = self.edges(rows)
+            unknown = np.bincount(owner[~self.class_weight[child]], minlength=len(rows))
+            known = rows[unknown == 0]
+            if not len(known):
+                return
+            self.class_weight[self.node_class[known]] = True

@@ -13,95 +13,25 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tvm_tensat.egraph.apply import (
+from tvm_tensat.egraph.columns import Bools, Hashes, Ints
+from tvm_tensat.egraph.cycles import closes_cycle, resolve_cycles
+from tvm_tensat.egraph.egraph import EGraph
+from tvm_tensat.egraph.group import groups
+from tvm_tensat.egraph.instantiate import instantiate, portion
+from tvm_tensat.egraph.multi import Combined, Source, combine, sources_of
+from tvm_tensat.egraph.pattern import JoinTooLarge, Matcher
+from tvm_tensat.egraph.projection import project_tuples
+from tvm_tensat.egraph.report import Exploration, Limits, RuleStatistics
+from tvm_tensat.egraph.rule import Rule
+from tvm_tensat.egraph.template import (
     Application,
     Profiles,
-    Template,
     Templates,
-    instantiate,
     signature_hashes,
     split_by_signature,
 )
-from tvm_tensat.egraph.cycles import closes_cycle, resolve_cycles
-from tvm_tensat.egraph.egraph import EGraph, Hashes, Ints
-from tvm_tensat.egraph.multi import Combined, Source, combine, groups, sources_of
-from tvm_tensat.egraph.pattern import JoinTooLarge, Matcher
-from tvm_tensat.egraph.projection import project_tuples
-from tvm_tensat.egraph.rule import Rule
 
-
-@dataclass(frozen=True)
-class Limits:
-    """Where exploration stops; the paper's defaults.
-
-    Parameters
-    ----------
-    iterations : int
-    nodes : int
-        E-nodes, filtered ones included; never exceeded.
-    seconds : float
-    k_multi : int
-        Iterations, from the first, in which multi-pattern rules take part.
-    matches : int
-        New matches of one rule in one iteration before it is cut and backs off; doubles each time.
-    cycles : str
-        ``"efficient"`` filtering, or ``"none"``.
-    """
-
-    iterations: int = 15
-    nodes: int = 50_000
-    seconds: float = 30.0
-    k_multi: int = 1
-    matches: int = 2_000
-    cycles: str = "efficient"
-
-
-@dataclass
-class RuleStatistics:
-    """What one rule did.
-
-    Attributes
-    ----------
-    matches, applied : int
-        New matches found, and those that were applied.
-    cyclic : int
-        Matches discarded because they would close a cycle.
-    refused : Counter of str
-        Signatures refused, by reason.
-    cut : list of str
-        What back-off or a join limit took away, a line each.
-    banned_until : int
-        Iteration before which the rule rests.
-    """
-
-    matches: int = 0
-    applied: int = 0
-    cyclic: int = 0
-    refused: Counter[str] = field(default_factory=Counter)
-    cut: list[str] = field(default_factory=list)
-    banned_until: int = 0
-
-
-@dataclass(frozen=True)
-class Exploration:
-    """How an exploration went.
-
-    Attributes
-    ----------
-    stopped : str
-        ``"saturated"``, or the limit that ended it.
-    iterations, nodes, classes, filtered : int
-    seconds : float
-    rules : dict of str to RuleStatistics
-    """
-
-    stopped: str
-    iterations: int
-    nodes: int
-    classes: int
-    filtered: int
-    seconds: float
-    rules: dict[str, RuleStatistics]
+JOIN_ROWS_PER_NODE = 20  # a join may have this many rows for each e-node of the limit
 
 
 @dataclass
@@ -126,6 +56,8 @@ def explore(
 ) -> Exploration:
     """Rewrite an e-graph until saturation or a limit.
 
+    Whatever a rule raises other than `Refusal` is a bug in the rule and is not caught.
+
     Parameters
     ----------
     graph : EGraph
@@ -135,7 +67,16 @@ def explore(
     limits : Limits, optional
     progress : callable, optional
         Called with (iteration, e-nodes) after each iteration.
+
+    Raises
+    ------
+    ValueError
+        When two rules have the same name, by which they are reported.
     """
+    names = Counter(rule.name for rule in rules)
+    for name, count in names.items():
+        if count > 1:
+            raise ValueError(f"two rules named {name!r} cannot be told apart in the report")
     return _Explorer(graph, rules, limits or Limits()).run(progress)
 
 
@@ -156,7 +97,7 @@ class _Explorer:
         done = 0
         self.graph.rebuild()
         for iteration in range(self.limits.iterations):
-            before = self.graph.node_count, self.graph.class_count
+            before = self.state()
             complete = self.iterate(iteration)
             done = iteration + 1
             if progress is not None:
@@ -164,8 +105,7 @@ class _Explorer:
             if not complete:
                 stopped = "time limit" if self.out_of_time() else "node limit"
                 break
-            unchanged = before == (self.graph.node_count, self.graph.class_count)
-            if unchanged and not self.wake(iteration):
+            if before == self.state() and not self.wake(iteration):
                 stopped = "saturated"
                 break
         graph = self.graph
@@ -178,6 +118,10 @@ class _Explorer:
             seconds=time.perf_counter() - self.began,
             rules={known.rule.name: known.statistics for known in self.known},
         )
+
+    def state(self) -> tuple[int, int]:
+        """Rows ever made and classes: equal only if nothing was added and nothing merged."""
+        return len(self.graph.node_operator), self.graph.class_count
 
     def out_of_time(self) -> bool:
         return time.perf_counter() - self.began > self.limits.seconds
@@ -192,7 +136,7 @@ class _Explorer:
 
     def iterate(self, iteration: int) -> bool:
         """Search all rules and apply their matches; False when a limit was hit."""
-        matcher = Matcher(self.graph, join_limit=20 * self.limits.nodes)
+        matcher = Matcher(self.graph, JOIN_ROWS_PER_NODE * self.limits.nodes)
         profile = self.profiles.of_classes(self.graph)
         found: list[Application] = []
         for known in self.known:
@@ -222,20 +166,21 @@ class _Explorer:
         self, known: _Known, matcher: Matcher, profile: Ints, iteration: int
     ) -> list[Application]:
         """Find the new matches of a single- or multi-pattern rule, grouped by template."""
-        limit = 20 * self.limits.nodes
-        matches = combine(matcher, known.rule, known.sources, limit)
+        matches = combine(matcher, known.rule, known.sources, matcher.join_limit)
+        if not len(matches):
+            return []
         columns = np.hstack([matches.operators, profile[matches.variables]])
         identity = signature_hashes(np.hstack([columns, matches.variables]))
-        new = np.flatnonzero(~np.isin(identity, known.seen))
+        new = np.flatnonzero(~contains(known.seen, identity))
         statistics = known.statistics
         allowed = self.limits.matches << len(statistics.cut)
         if len(new) > allowed:
             self.ban(statistics, iteration, f"{len(new) - allowed:,} of {len(new):,} matches cut")
             new = new[:allowed]
         statistics.matches += len(new)
-        known.seen = np.union1d(known.seen, identity[new])
         if not len(new):
             return []
+        known.seen = np.sort(np.concatenate([known.seen, identity[new]]))
         return self.with_templates(known, matches.take(new), columns[new])
 
     def with_templates(self, known: _Known, matches: Combined, columns: Ints) -> list[Application]:
@@ -321,17 +266,17 @@ class _Explorer:
         complete = True
         while pending:
             room = self.limits.nodes - self.graph.node_count
-            portion, pending = _portion(pending, room)
-            if not portion:
+            fitting, pending = portion(self.graph, pending, room)
+            if not fitting:
                 complete = False
                 break
-            merged = instantiate(self.graph, portion, iteration, lambda: not self.out_of_time())
+            merged = instantiate(self.graph, fitting, iteration, lambda: not self.out_of_time())
             if self.out_of_time():
                 complete = False
                 break
             roots.append(merged[0])
             ends.append(merged[1])
-            for application in portion:
+            for application in fitting:
                 statistics = self.known[application.rule].statistics
                 statistics.applied += len(application.roots)
         if roots:
@@ -341,19 +286,15 @@ class _Explorer:
         return complete
 
 
-def _portion(pending: list[Application], room: int) -> tuple[list[Application], list[Application]]:
-    """Take as many matches from the front as surely fit into `room` new e-nodes."""
-    portion: list[Application] = []
-    for at, application in enumerate(pending):
-        size = len(application.template.rows)
-        fitting = len(application.roots) if not size else min(len(application.roots), room // size)
-        if fitting:
-            portion.append(application.take(np.arange(fitting)))
-            room -= fitting * size
-        if fitting < len(application.roots):
-            rest = application.take(np.arange(fitting, len(application.roots)))
-            return portion, [rest, *pending[at + 1 :]]
-    return portion, []
+def contains(known: Hashes, asked: Hashes) -> Bools:
+    """Whether each hash is among the sorted ones."""
+    if not len(known):
+        return np.zeros(len(asked), np.bool_)
+    order = np.argsort(asked)  # sorted needles are found several times faster
+    slot = np.searchsorted(known, asked[order])
+    inside = np.empty(len(asked), np.bool_)
+    inside[order] = known[np.minimum(slot, len(known) - 1)] == asked[order]
+    return inside
 
 
-__all__ = ["Exploration", "Limits", "RuleStatistics", "Template", "explore"]
+__all__ = ["Exploration", "Limits", "RuleStatistics", "explore"]

@@ -8,10 +8,12 @@ matches back (`decanonicalize`). Here that holds for every sub-pattern of every 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from tvm_tensat.egraph.egraph import EGraph, Ints
+from tvm_tensat.egraph.columns import Ints
+from tvm_tensat.egraph.egraph import EGraph
 from tvm_tensat.egraph.rule import Term
 
 
@@ -23,14 +25,35 @@ class Pattern:
     given: tuple[tuple[str, object], ...]  # attributes that must be equal
     children: tuple[int | Pattern, ...]
 
-    @property
-    def variable_count(self) -> int:
-        """Number of distinct variables."""
-        return 1 + max((_largest(child) for child in self.children), default=-1)
+    @cached_property
+    def inner(self) -> tuple[tuple[Pattern, tuple[int, ...]] | None, ...]:
+        """For each child, None where it is a variable, else its canonical pattern and map back."""
+        found: list[tuple[Pattern, tuple[int, ...]] | None] = []
+        for child in self.children:
+            order: list[int] = []
+            canonical = None if isinstance(child, int) else _renumber(child, order)
+            found.append(None if canonical is None else (canonical, tuple(order)))
+        return tuple(found)
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.name, self.given, self.children))
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
-def _largest(child: int | Pattern) -> int:
-    return child if isinstance(child, int) else child.variable_count - 1
+def _renumber(pattern: Pattern, order: list[int]) -> Pattern:
+    """Canonicalize a sub-pattern; `order` receives the numbers its variables have outside."""
+    children: list[int | Pattern] = []
+    for child in pattern.children:
+        if isinstance(child, Pattern):
+            children.append(_renumber(child, order))
+            continue
+        if child not in order:
+            order.append(child)
+        children.append(order.index(child))
+    return Pattern(pattern.name, pattern.given, tuple(children))
 
 
 def canonicalize(term: Term) -> tuple[Pattern, list[Term]]:
@@ -83,6 +106,12 @@ class Matches:
     def __len__(self) -> int:
         return len(self.root)
 
+    @cached_property
+    def by_root(self) -> tuple[Ints, Ints]:
+        """Matches sorted by root, and where those of each class begin, (classes + 1,) int64."""
+        begin = np.cumsum(np.bincount(self.root + 1, minlength=1))
+        return np.argsort(self.root, kind="stable"), begin
+
     def take(self, some: Ints) -> Matches:
         """Select rows."""
         return Matches(self.root[some], self.row[some], self.variables[some], self.operators[some])
@@ -114,12 +143,22 @@ def join(left: Ints, right: Ints, limit: int) -> tuple[Ints, Ints]:
     ordered = right[order]
     begin = np.searchsorted(ordered, left, "left")
     count = np.searchsorted(ordered, left, "right") - begin
+    return expand(np.arange(len(left)), begin, count, order, limit)
+
+
+def expand(at: Ints, begin: Ints, count: Ints, order: Ints, limit: int) -> tuple[Ints, Ints]:
+    """Pair ``at[i]`` with each of the `count[i]` entries of `order` from ``begin[i]`` on.
+
+    Raises
+    ------
+    JoinTooLarge
+    """
     total = int(count.sum())
     if total > limit:
         raise JoinTooLarge(total)
-    at_left = np.repeat(np.arange(len(left)), count)
+    owner = np.repeat(np.arange(len(at)), count)
     offset = np.arange(total) - np.repeat(np.cumsum(count) - count, count)
-    return at_left, order[begin[at_left] + offset]
+    return at[owner], order[begin[owner] + offset]
 
 
 class Matcher:
@@ -129,25 +168,27 @@ class Matcher:
         self.graph = graph
         self.join_limit = join_limit
         rows = graph.usable()
-        order = np.argsort(graph.node_operator[rows], kind="stable")
-        self._rows = rows[order]
-        numbers, begin = np.unique(graph.node_operator[self._rows], return_index=True)
-        end = np.append(begin[1:], len(rows))
-        self._by_name: dict[tuple[str, int], list[tuple[int, int, int]]] = {}
-        for number, first, last in zip(numbers.tolist(), begin.tolist(), end.tolist(), strict=True):
-            operator = graph.language.operator(number)
-            key = operator.name, operator.arity
-            self._by_name.setdefault(key, []).append((number, first, last))
+        kind = graph.operators.kind[graph.node_operator[rows]]
+        narrow = kind.astype(np.int16) if kind.max(initial=0) < 2**15 else kind  # radix sort
+        self._rows = rows[np.argsort(narrow, kind="stable")]
+        count = np.bincount(kind)
+        end = np.cumsum(count)
+        self._span = list(zip((end - count).tolist(), end.tolist(), strict=True))
         self._found: dict[Pattern, Matches] = {}
 
     def has(self, pattern: Pattern) -> bool:
         """Whether all operators of a pattern occur at all; cheap, to reject most rules."""
-        if (pattern.name, len(pattern.children)) not in self._by_name:
-            return False
-        return all(self.has(child) for child in pattern.children if isinstance(child, Pattern))
+        first, last = self._rows_of(pattern)
+        return first < last and all(
+            self.has(child) for child in pattern.children if isinstance(child, Pattern)
+        )
+
+    def _rows_of(self, pattern: Pattern) -> tuple[int, int]:
+        kind = self.graph.operators.kind_of(pattern.name, len(pattern.children))
+        return self._span[kind] if 0 <= kind < len(self._span) else (0, 0)
 
     def search(self, pattern: Pattern) -> Matches:
-        """Find all matches of a canonical pattern.
+        """Find all matches of a canonical pattern, in order of the birth of their roots.
 
         Raises
         ------
@@ -160,55 +201,55 @@ class Matcher:
 
     def _search(self, pattern: Pattern) -> Matches:
         graph, arity = self.graph, len(pattern.children)
-        rows = self._candidates(pattern)
+        first, last = self._rows_of(pattern)
+        rows = self._rows[first:last]
+        operators = graph.node_operator[rows]
+        if pattern.given:
+            kind = graph.operators.kind_of(pattern.name, arity)
+            having = graph.operators.having(kind, pattern.given)[operators]
+            rows, operators = rows[having], operators[having]
         children = graph.children(rows, arity)
         table = Matches(
-            graph.node_class[rows],
-            rows,
-            np.empty((len(rows), 0), np.int64),
-            graph.node_operator[rows][:, None],
+            graph.node_class[rows], rows, np.empty((len(rows), 0), np.int64), operators[:, None]
         )
         for position, child in enumerate(pattern.children):
-            wanted = children[:, position]
+            if not len(table):  # the columns must still be as many as the pattern's
+                return _no_matches(pattern)
             if isinstance(child, int):
-                table, children = self._bind(table, children, child, wanted)
+                table, children = self._bind(table, children, child, position)
             else:
-                table, children = self._descend(table, children, child, pattern, position)
+                table, children = self._descend(table, children, pattern, position)
         return table
 
-    def _candidates(self, pattern: Pattern) -> Ints:
-        spans = self._by_name.get((pattern.name, len(pattern.children)), [])
-        language = self.graph.language
-        some = [
-            self._rows[first:last]
-            for number, first, last in spans
-            if all(language.operator(number)[key] == value for key, value in pattern.given)
-        ]
-        return np.concatenate(some) if some else np.empty(0, np.int64)
-
     @staticmethod
-    def _bind(table: Matches, children: Ints, variable: int, wanted: Ints) -> tuple[Matches, Ints]:
+    def _bind(table: Matches, children: Ints, variable: int, at: int) -> tuple[Matches, Ints]:
         """Bind a variable to a child class, or keep the rows where it is bound to that class."""
+        wanted = children[:, at]
         if variable == table.variables.shape[1]:
-            variables = np.hstack([table.variables, wanted[:, None]])
+            variables = np.column_stack([table.variables, wanted])
             return Matches(table.root, table.row, variables, table.operators), children
         same = np.flatnonzero(table.variables[:, variable] == wanted)
         return table.take(same), children[same]
 
     def _descend(
-        self, table: Matches, children: Ints, child: Pattern, parent: Pattern, position: int
+        self, table: Matches, children: Ints, pattern: Pattern, position: int
     ) -> tuple[Matches, Ints]:
         """Join with the matches of a sub-pattern on the child class and the shared variables."""
-        order: list[int] = []
-        inner = self.search(_renumber(child, order))
-        shared = [k for k, number in enumerate(order) if number < table.variables.shape[1]]
+        sub = pattern.inner[position]
+        assert sub is not None, "only sub-patterns are descended into"
+        canonical, order = sub
+        inner = self.search(canonical)
+        bound = table.variables.shape[1]
+        shared = [k for k, number in enumerate(order) if number < bound]
         fresh = [k for k in range(len(order)) if k not in shared]
-        left, right = children[:, position], inner.root
+        wanted = children[:, position]
         if shared:  # one shared variable narrows the join, the others filter it
             span = len(self.graph.class_type)
-            left = left * span + table.variables[:, order[shared[0]]]
-            right = right * span + inner.variables[:, shared[0]]
-        at, inside = join(left, right, self.join_limit)
+            left = wanted * span + table.variables[:, order[shared[0]]]
+            right = inner.root * span + inner.variables[:, shared[0]]
+            at, inside = join(left, right, self.join_limit)
+        else:
+            at, inside = self._join_class(wanted, inner)
         for k in shared[1:]:
             same = table.variables[at, order[k]] == inner.variables[inside, k]
             at, inside = at[same], inside[same]
@@ -220,15 +261,29 @@ class Matcher:
         )
         return joined, children[at]
 
+    def _join_class(self, wanted: Ints, inner: Matches) -> tuple[Ints, Ints]:
+        """Find all pairs of a child class and a match with that root."""
+        order, begin = inner.by_root
+        inside = wanted < len(begin) - 1
+        at = np.flatnonzero(inside)
+        first = begin[wanted[at]]
+        count = begin[wanted[at] + 1] - first
+        return expand(at, first, count, order, self.join_limit)
 
-def _renumber(pattern: Pattern, order: list[int]) -> Pattern:
-    """Canonicalize a sub-pattern; `order` receives the numbers its variables have outside."""
-    children: list[int | Pattern] = []
+
+def _no_matches(pattern: Pattern) -> Matches:
+    """Return a table of no rows with the pattern's columns."""
+    variables, operators = _width(pattern)
+    empty = np.empty(0, np.int64)
+    return Matches(
+        empty, empty, np.empty((0, variables), np.int64), np.empty((0, operators), np.int64)
+    )
+
+
+def _width(pattern: Pattern) -> tuple[int, int]:
+    """Numbers of variables and of operator terms of a pattern."""
+    variables, operators = 0, 1
     for child in pattern.children:
-        if isinstance(child, Pattern):
-            children.append(_renumber(child, order))
-            continue
-        if child not in order:
-            order.append(child)
-        children.append(order.index(child))
-    return Pattern(pattern.name, pattern.given, tuple(children))
+        largest, more = (child + 1, 0) if isinstance(child, int) else _width(child)
+        variables, operators = max(variables, largest), operators + more
+    return variables, operators

@@ -239,7 +239,8 @@ def group_rule(
     Parameters
     ----------
     alike : callable
-        From a term to a hashable; terms with equal values form a group. May refuse.
+        From a term to a hashable; terms of one operator, attributes included, with equal values
+        form a group. May refuse.
     """
     return lambda body: _trace(body, "group", keeps, dtypes, alike)
 
@@ -323,8 +324,8 @@ def targets(
     run = rule.body(*first)
     sought = next(run)
     if rule.kind == "group":
-        variables, members = _members(rule, first, sought, len(profiles))
-        sources = members
+        count = len(operators) // len(preorder(sought))
+        variables, sources = _members(first, sought, count)
     else:
         variables = first
         sources = list(sought) if isinstance(sought, (tuple, list)) else [sought]
@@ -353,13 +354,10 @@ def targets(
     return list(variables), list(sources), results
 
 
-def _members(
-    rule: Rule, first: list[Term], sought: Term, profile_count: int
-) -> tuple[list[Term], list[Term]]:
+def _members(first: list[Term], sought: Term, count: int) -> tuple[list[Term], list[Term]]:
     """Copy the sought term for each member of a group, sharing only the first variable."""
-    others = len(first) - 1
     variables, members = [first[0]], []
-    for _ in range((profile_count - 1) // others):
+    for _ in range(count):
         fresh = {id(first[0]): first[0]}
         for variable in first[1:]:
             fresh[id(variable)] = Term(VARIABLE)

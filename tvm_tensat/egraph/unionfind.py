@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from tvm_tensat.egraph.columns import Ints, extended
 
 
 class UnionFind:
@@ -17,12 +16,14 @@ class UnionFind:
 
     def __init__(self) -> None:
         self.parent: Ints = np.empty(0, np.int64)  # (classes,)
+        self.count = 0  # sets
 
     def grow(self, count: int) -> None:
         """Add singleton sets until there are `count` classes."""
         have = len(self.parent)
         if count > have:
-            self.parent = np.concatenate([self.parent, np.arange(have, count)])
+            self.parent = extended(self.parent, np.arange(have, count))
+            self.count += count - have
 
     def union(self, left: Ints, right: Ints) -> int:
         """Merge the sets of ``left[i]`` and ``right[i]`` for every i.
@@ -38,6 +39,7 @@ class UnionFind:
             a, b = parent[left], parent[right]
             differ = a != b
             if not differ.any():
+                self.count -= merged
                 return merged
             left, right, a, b = left[differ], right[differ], a[differ], b[differ]
             high, low = np.maximum(a, b), np.minimum(a, b)

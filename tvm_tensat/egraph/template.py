@@ -1,20 +1,20 @@
-"""Applying matches: signatures, templates, and instantiating all of them at once.
+"""Signatures and templates: a rule runs once for all matches that it cannot tell apart.
 
 Matches of a rule that agree in the operators matched and in the profiles of their variables (the
 *signature*) get the same target up to the classes of the variables. The rule runs once a signature
-and leaves a `Template`; instantiating fills a template's rows for all its matches together, level
-by level over all templates of the iteration.
+and leaves a `Template`, which `instantiate` fills for all its matches together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from tvm_tensat.egraph.egraph import EGraph, Hashes, Ints, hash_rows
+from tvm_tensat.egraph.columns import Hashes, Ints, first_of_equals, hash_rows
+from tvm_tensat.egraph.egraph import EGraph
 from tvm_tensat.egraph.language import Refusal
 from tvm_tensat.egraph.rule import Profile, Rule, Term, targets
 
@@ -83,18 +83,26 @@ class Profiles:
 
     def of_classes(self, graph: EGraph) -> Ints:
         """Return the profile number of each class, (classes,) int64."""
-        span = len(graph.operator_arity) + 1
-        packed = (graph.class_type * 2 + graph.class_weight) * span + graph.class_scalar + 1
-        unique, inverse = np.unique(packed, return_inverse=True)
-        numbers = []
-        for value in unique.tolist():
-            rest, scalar = divmod(value, span)
-            key = rest // 2, bool(rest % 2), scalar - 1
-            if key not in self._number:
-                self._number[key] = len(self.profiles)
-                self.profiles.append(Profile(*key))
-            numbers.append(self._number[key])
-        return np.array(numbers, np.int64)[inverse]
+        plain = graph.class_type * 2 + graph.class_weight
+        present = np.flatnonzero(np.bincount(plain, minlength=1))
+        number = np.empty(int(present[-1]) + 1 if len(present) else 0, np.int64)
+        for value in present.tolist():
+            number[value] = self._intern(value, -1)
+        profile: Ints = number[plain]
+        # Few classes are constants, so they are treated one kind at a time.
+        constant = np.flatnonzero(graph.class_scalar >= 0)
+        span = len(graph.operator_arity)
+        packed, _, group = first_of_equals(plain[constant] * span + graph.class_scalar[constant])
+        numbers = [self._intern(*divmod(value, span)) for value in packed.tolist()]
+        profile[constant] = np.array(numbers, np.int64)[group]
+        return profile
+
+    def _intern(self, plain: int, scalar: int) -> int:
+        key = plain // 2, bool(plain % 2), scalar
+        if key not in self._number:
+            self._number[key] = len(self.profiles)
+            self.profiles.append(Profile(*key))
+        return self._number[key]
 
 
 @dataclass(frozen=True)
@@ -156,83 +164,10 @@ def split_by_signature(columns: Ints) -> tuple[Ints, list[Ints]]:
         A row of each group.
     members : list of (rows of the group,) int64
     """
-    _, first, inverse = np.unique(signature_hashes(columns), return_index=True, return_inverse=True)
-    if not np.array_equal(columns[first][inverse], columns):  # a collision of hashes
-        _, first, inverse = np.unique(columns, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(inverse, kind="stable")
-    return first, np.split(order, np.cumsum(np.bincount(inverse))[:-1])
-
-
-def instantiate(
-    graph: EGraph,
-    applications: Sequence[Application],
-    iteration: int,
-    keep_going: Callable[[], bool],
-) -> tuple[Ints, Ints]:
-    """Add the e-nodes of all applications; merge nothing yet.
-
-    Returns
-    -------
-    roots, targets : (merges,) int64
-        Classes that the applications say are equal.
-    """
-    slots = [np.empty((len(a.template.rows), len(a.roots)), np.int64) for a in applications]
-    depth = max((row.level for a in applications for row in a.template.rows), default=-1) + 1
-    done = True
-    for level in range(depth):
-        by_arity: dict[int, list[tuple[int, int]]] = {}
-        for at, application in enumerate(applications):
-            for k, row in enumerate(application.template.rows):
-                if row.level == level:
-                    by_arity.setdefault(len(row.operands), []).append((at, k))
-        for arity, places in by_arity.items():
-            done = done and keep_going()
-            if done:
-                _add_level(graph, applications, slots, places, arity, iteration)
-    if not done:  # out of time: what was added stays, unconnected and harmless
-        empty = np.empty(0, np.int64)
-        return empty, empty
-    roots = [a.roots.T.ravel() for a in applications]
-    ends = [
-        _classes(a, slot, end)
-        for a, slot in zip(applications, slots, strict=True)
-        for end in a.template.targets
-    ]
-    return np.concatenate(roots), np.concatenate(ends)
-
-
-def _classes(application: Application, slot: Ints, operand: int) -> Ints:
-    return application.variables[:, operand] if operand >= 0 else slot[-1 - operand]
-
-
-def _add_level(
-    graph: EGraph,
-    applications: Sequence[Application],
-    slots: Sequence[Ints],
-    places: Sequence[tuple[int, int]],
-    arity: int,
-    iteration: int,
-) -> None:
-    operators, types, rules, counts, children = [], [], [], [], []
-    for at, k in places:
-        application = applications[at]
-        row, count = application.template.rows[k], len(application.roots)
-        operators.append(row.operator)
-        types.append(row.type)
-        rules.append(application.rule)
-        counts.append(count)
-        columns = np.empty((count, arity), np.int64)
-        for position, operand in enumerate(row.operands):
-            columns[:, position] = _classes(application, slots[at], operand)
-        children.append(columns)
-    made = graph.add_batch(
-        np.repeat(np.array(operators, np.int64), counts),
-        np.concatenate(children),
-        np.repeat(np.array(types, np.int64), counts),
-        np.repeat(np.array(rules, np.int64), counts),
-        iteration,
-    )
-    begin = 0
-    for (at, k), count in zip(places, counts, strict=True):
-        slots[at][k] = made[begin : begin + count]
-        begin += count
+    if len(columns) and (columns == columns[0]).all():  # most often there is one signature
+        return np.zeros(1, np.int64), [np.arange(len(columns))]
+    _, first, group = first_of_equals(signature_hashes(columns))
+    if not np.array_equal(columns[first][group], columns):  # a collision of hashes
+        _, first, group = np.unique(columns, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(group, kind="stable")
+    return first, np.split(order, np.cumsum(np.bincount(group))[:-1])
