@@ -1,0 +1,202 @@
+"""The pass: what it returns, how it is reached, and what it does when something is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+import tvm
+import tvm_ffi
+from tvm import relax
+from tvm.target import Target
+
+import tvm_tensat.passes.segment
+import tvm_tensat.passes.tensat
+from tests.passes import models
+from tvm_tensat.egraph.rule import EXACT, rule
+from tvm_tensat.passes import Tensat, TensatOptions, guard, optimize
+from tvm_tensat.rules.operators import add, multiply
+
+LLVM = Target("llvm")
+QUICK = {"costs": "estimated", "race": False}
+
+
+def outputs(module: tvm.IRModule) -> list[np.ndarray]:
+    machine = guard.build(module, LLVM, None)
+    inputs = [tvm.runtime.tensor(a) for a in guard.random_inputs(module["main"], 7)]
+    return guard.run(machine, "main", inputs)
+
+
+def calls(module: tvm.IRModule) -> list[str]:
+    """Names of the operators called, in order."""
+    return [
+        binding.value.op.name.removeprefix("relax.")
+        for block in module["main"].body.blocks
+        for binding in block.bindings
+        if isinstance(binding.value, relax.Call)
+    ]
+
+
+def test_batch_norm_and_dropout_disappear_into_the_weights() -> None:
+    module = models.convolution_with_batch_norm()
+    result = optimize(module, LLVM, **QUICK, strict=True)
+    assert result.report.verdict == "optimized"
+    assert calls(result.module) == ["nn.conv2d", "add", "nn.relu"]
+    assert guard.difference(outputs(module), outputs(result.module), 10) is None
+
+
+def test_the_input_module_is_never_changed() -> None:
+    module = models.convolution_with_batch_norm()
+    before = tvm_ffi.structural_hash(module)
+    optimize(module, LLVM, **QUICK, strict=True)
+    assert tvm_ffi.structural_hash(module) == before
+
+
+def test_measured_and_raced_end_to_end(tmp_path) -> None:
+    module = models.shared_products()
+    result = optimize(module, LLVM, cost_store=tmp_path / "costs.sqlite", strict=True)
+    block = result.report.blocks[0]
+    assert block.kernels_measured > 0 and block.kernels_failed == 0
+    assert result.report.races and result.report.candidates[0] == "input"
+    assert guard.difference(outputs(module), outputs(result.module), 10) is None
+    again = optimize(module, LLVM, cost_store=tmp_path / "costs.sqlite", strict=True)
+    assert again.report.blocks[0].kernels_recorded > 0
+
+
+def test_works_in_sequential_under_instruments() -> None:
+    module = models.convolution_with_batch_norm()
+    timing = tvm.ir.instrument.PassTimingInstrument()
+    with LLVM, tvm.transform.PassContext(instruments=[timing]):
+        tensat = Tensat(**QUICK)
+        result = tvm.transform.Sequential([tensat, relax.get_default_pipeline(LLVM)])(module)
+        assert "Tensat" in timing.render()
+    assert tensat.report.verdict == "optimized"
+    assert isinstance(result, tvm.IRModule)
+
+
+def test_is_reached_by_its_ffi_name_and_as_a_pipeline() -> None:
+    module = models.convolution_with_batch_norm()
+    assert tvm.get_global_func("relax.transform.Tensat")().info.name == "Tensat"
+    pipeline = relax.get_pipeline("tensat", **QUICK)
+    executable = tvm.compile(module, LLVM, relax_pipeline=pipeline)
+    machine = relax.VirtualMachine(executable, tvm.cpu())
+    inputs = [tvm.runtime.tensor(a) for a in guard.random_inputs(module["main"], 7)]
+    assert guard.difference(outputs(module), guard.run(machine, "main", inputs), 10) is None
+
+
+@pytest.mark.parametrize(
+    ("module", "reason"),
+    [
+        (models.NoDataflow, "no dataflow block"),
+        (tvm.IRModule(), "no dataflow block"),
+    ],
+)
+def test_nothing_to_do_returns_the_input_and_says_why(module, reason) -> None:
+    result = optimize(module, LLVM, **QUICK)
+    assert result.module.same_as(module)
+    assert result.report.verdict == "unchanged"
+    assert reason in " ".join(result.report.reasons)
+
+
+def test_a_block_of_constants_only_keeps_its_value() -> None:
+    result = optimize(models.OnlyConstants, LLVM, **QUICK, strict=True)
+    assert np.array_equal(outputs(result.module)[0], [2.0, 3.0, 4.0, 5.0])
+
+
+def test_symbolic_shapes_are_rewritten_and_checked() -> None:
+    result = optimize(models.Symbolic, LLVM, **QUICK, strict=True)
+    assert calls(result.module) == ["matmul", "nn.relu"]
+    assert not any("not run" in reason for reason in result.report.reasons)
+
+
+@rule(keeps=EXACT)
+def wrong_sum(x, y):
+    """A sum is a product, which is wrong."""
+    yield add(x, y)
+    yield multiply(x, y)
+
+
+def test_a_wrong_rule_is_caught_by_the_check(monkeypatch) -> None:
+    module = models.shared_products(count=2)
+    monkeypatch.setattr(tvm_tensat.passes.tensat, "all_rules", lambda _: (wrong_sum,))
+    # Equal costs leave the choice to the solver; a sum that cannot be chosen leaves none.
+    monkeypatch.setattr(
+        tvm_tensat.passes.segment,
+        "NodeCosts",
+        _costs_against("relax.add", tvm_tensat.passes.segment.NodeCosts),
+    )
+    result = optimize(module, LLVM, **QUICK)
+    assert result.module.same_as(module)
+    assert "computes something else" in " ".join(result.report.reasons)
+    with pytest.raises(ValueError, match="computes something else"):
+        optimize(module, LLVM, **QUICK, strict=True)
+
+
+def _costs_against(name: str, original: type) -> type:
+    class Costs(original):
+        def costs(self):
+            values = super().costs()
+            for row, number in enumerate(self.graph.node_operator.tolist()):
+                if self.language.operator(number).name == name:
+                    values[row] += 1.0
+            return values
+
+    return Costs
+
+
+def test_a_failure_returns_the_input_unless_strict(monkeypatch) -> None:
+    def explode(*_args, **_kwargs):
+        raise RuntimeError("out of luck")
+
+    module = models.shared_products()
+    monkeypatch.setattr(tvm_tensat.passes.tensat, "optimize_segment", explode)
+    result = optimize(module, LLVM, **QUICK)
+    assert result.module.same_as(module)
+    assert "out of luck" in " ".join(result.report.reasons)
+    with pytest.raises(RuntimeError, match="out of luck"):
+        optimize(module, LLVM, **QUICK, strict=True)
+
+
+def test_a_slower_result_is_not_returned(monkeypatch) -> None:
+    module = models.convolution_with_batch_norm()
+
+    def lost(machines, name, inputs, device):
+        count = len(machines)
+        return guard.Race(
+            name, (1.0,) + (2.0,) * (count - 1), (0.0,) * count, (1.0,) + (0.5,) * (count - 1)
+        )
+
+    monkeypatch.setattr(guard, "race", lost)
+    result = optimize(module, LLVM, costs="estimated", strict=True)
+    assert result.module.same_as(module)
+    assert "faster than the input" in " ".join(result.report.reasons)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"numerics": "maybe"}, {"nodes": 0}, {"k_multi": -1}, {"solver": "abacus"}],
+)
+def test_bad_options_are_refused_by_name(changes) -> None:
+    with pytest.raises(ValueError, match=next(iter(changes))):
+        Tensat(**changes)
+
+
+def test_every_option_is_documented() -> None:
+    assert all(option.metadata["help"] for option in fields(TensatOptions))
+
+
+def test_the_report_is_plain_data_and_text() -> None:
+    report = optimize(models.convolution_with_batch_norm(), LLVM, **QUICK, strict=True).report
+    data = report.to_json()
+    assert data["verdict"] == "optimized" and data["blocks"][0]["exploration"]["nodes"] > 0
+    assert "e-nodes" in str(report)
+
+
+def test_difference_sees_nan_shape_and_size() -> None:
+    a = np.array([1.0, 2.0], "float32")
+    assert guard.difference([a], [a.copy()], 1) is None
+    assert "off by" in guard.difference([a], [a + np.float32(1e-3)], 1)
+    assert "NaN" in guard.difference([a], [np.array([1.0, np.nan], "float32")], 1)
+    assert "outputs" in guard.difference([a], [], 1)
+    assert "not float32" in guard.difference([a], [a.astype("float64")], 1)
