@@ -1,11 +1,11 @@
-"""What tests of several folders share: seeded inputs, a way to run a module, logits.
+"""What tests of several folders share: seeded inputs, ways to run a module, logits.
 
 These are plain functions, imported by name: ``from tests.conftest import random_inputs, run``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tvm
@@ -27,18 +27,27 @@ def random_inputs(module: tvm.IRModule, seed: int = 0) -> list[Array]:
     return values
 
 
-def run(
-    module: tvm.IRModule, inputs: Sequence[Array], target: str | dict[str, object] = "llvm"
-) -> list[Array]:
-    """Build a module as the product does, run ``main`` on the CPU, and return its outputs."""
+def build(
+    module: tvm.IRModule, target: str | dict[str, object] = "llvm"
+) -> Callable[[Sequence[Array]], list[Array]]:
+    """Build a module as the product does; the function returned runs its ``main`` on the CPU."""
     from tvm_tensat.schedule import build_pipeline
 
     target = tvm.target.Target(target)
     executable = tvm.compile(module, target, relax_pipeline=build_pipeline(target))
     machine = relax.VirtualMachine(executable, tvm.cpu())
-    result = machine["main"](*(tvm.runtime.tensor(value) for value in inputs))
-    tensors = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
-    return [tensor.numpy() for tensor in tensors]
+
+    def compute(inputs: Sequence[Array]) -> list[Array]:
+        result = machine["main"](*(tvm.runtime.tensor(value) for value in inputs))
+        tensors = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
+        return [tensor.numpy() for tensor in tensors]
+
+    return compute
+
+
+def run(module: tvm.IRModule, inputs: Sequence[Array]) -> list[Array]:
+    """Build a module and run it once."""
+    return build(module)(inputs)
 
 
 def before_softmax(module: tvm.IRModule) -> tvm.IRModule:

@@ -10,7 +10,7 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from tests.conftest import before_softmax, random_inputs, run
+from tests.conftest import before_softmax, build, random_inputs, run
 from tvm_tensat import zoo
 from tvm_tensat.zoo import light
 
@@ -129,14 +129,13 @@ def test_equal_seeds_give_equal_modules_and_other_seeds_do_not():
 
 def test_outputs_tell_right_from_wrong():
     module = zoo.load("squeezenet")
-    inputs = random_inputs(module)
-    (probabilities,) = run(module, inputs)
-    (logits,) = run(before_softmax(module), inputs)
+    compute = build(before_softmax(module))
+    (logits,) = compute(random_inputs(module))
     assert np.isfinite(logits).all()
     assert 0.5 < logits.std() < 2
-    assert probabilities.sum() == pytest.approx(1, abs=1e-3)
-    assert probabilities.max() < 0.2
-    (others,) = run(before_softmax(module), random_inputs(module, seed=1))
+    probabilities = np.exp(logits) / np.exp(logits).sum()
+    assert probabilities.max() < 0.2  # far from saturated
+    (others,) = compute(random_inputs(module, seed=1))
     assert np.abs(others - logits).max() > 0.01
 
 

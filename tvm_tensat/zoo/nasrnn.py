@@ -24,8 +24,8 @@ GATES = 8
 def build(seed: int = 0, steps: int = STEPS, hidden: int = HIDDEN) -> tvm.IRModule:
     """Build the network: inputs ``x0`` to ``x4``, each (1, hidden), output (1, hidden)."""
 
-    def weight(name: str, rows: int) -> relax.Expr:
-        return relax.const(normal(seed, name, (rows, hidden), hidden**-0.5))
+    def weight(name: str) -> relax.Expr:
+        return relax.const(normal(seed, name, (hidden, hidden), hidden**-0.5))
 
     inputs = [
         relax.Var(f"x{step}", relax.TensorType((1, hidden), "float32")) for step in range(steps)
@@ -36,9 +36,11 @@ def build(seed: int = 0, steps: int = STEPS, hidden: int = HIDDEN) -> tvm.IRModu
             state = relax.const(normal(seed, "state", (1, hidden), 1.0))
             for step, x in enumerate(inputs):
                 gates = [
-                    relax.op.add(
-                        relax.op.matmul(x, weight(f"w{step}.{gate}", hidden)),
-                        relax.op.matmul(state, weight(f"u{step}.{gate}", hidden)),
+                    builder.emit(
+                        relax.op.add(
+                            relax.op.matmul(x, weight(f"w{step}.{gate}")),
+                            relax.op.matmul(state, weight(f"u{step}.{gate}")),
+                        )
                     )
                     for gate in range(GATES)
                 ]
