@@ -19,7 +19,7 @@ def _names(written):
 
 def _well_formed(plan, segment, written):
     function = rebuild(plan, {segment: written})
-    relax.analysis.well_formed(tvm.IRModule({"main": function}))
+    relax.analysis.well_formed(function)
     return function
 
 

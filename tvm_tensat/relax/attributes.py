@@ -65,11 +65,12 @@ class Opaque:
 
 @dataclass(frozen=True)
 class Parts:
-    """A call taken apart: what is called, its attributes, and which arguments are operands."""
+    """A call taken apart: what is called, its attributes, its operands and their positions."""
 
     name: str
     attrs: dict[str, object]
     positions: tuple[int, ...]
+    operands: tuple[Any, ...]
 
 
 def _opaque(value: Any) -> Opaque:
@@ -200,15 +201,17 @@ def take_apart(call: Any, resolve: Callable[[Any], Any] = lambda expr: expr) -> 
     """
     attrs: dict[str, object] = {}
     positions: list[int] = []
+    operands: list[Any] = []
     name = str(call.op.name) if isinstance(call.op, tvm.ir.Op) else CALL
     if name == CALL:
         attrs["func"] = plain(call.op)
     for position, argument in enumerate(call.args):
         value = resolve(argument)
         if holds_no_tensor(value):
-            attrs[_argument_name(name, position)] = plain(value)
+            attrs[_argument_name(name, position)] = _plain_argument(name, value)
         else:
             positions.append(position)
+            operands.append(argument)
     key = "" if call.attrs is None else str(type(call.attrs).__tvm_ffi_type_info__.type_key)
     if name not in _attrs_type or key:
         _attrs_type[name] = key
@@ -217,7 +220,13 @@ def take_apart(call: Any, resolve: Callable[[Any], Any] = lambda expr: expr) -> 
         attrs[field] = plain(getattr(call.attrs, field))
     if call.ty_args:
         attrs["ty_args"] = tuple(_opaque(ty) for ty in call.ty_args)
-    return Parts(name, attrs, tuple(positions))
+    return Parts(name, attrs, tuple(positions), tuple(operands))
+
+
+def _plain_argument(op_name: str, value: Any) -> object:
+    """Return an argument's value; plain tuples mean shapes, except among those of slices."""
+    is_tuple = isinstance(value, relax.Tuple) and op_name != "relax.strided_slice"
+    return _opaque(value) if is_tuple else plain(value)
 
 
 def _argument(op_name: str, value: object) -> Any:

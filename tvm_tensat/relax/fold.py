@@ -112,11 +112,11 @@ class _Folder:
             return self._value(expr.tuple_value)[0][int(expr.index)], None  # type: ignore[return-value]
         if not isinstance(expr, relax.Call) or not isinstance(expr.op, tvm.ir.Op):
             raise Refusal("no weight")
-        number, _, positions = self._language.read(expr)
+        number, _, parts = self._language.read(expr)
         operator = self._language.operator(number)
         if not is_foldable(operator):
             raise Refusal(f"{operator.name} is not computed at compile time")
-        operands = [self._value(expr.args[position])[0] for position in positions]
+        operands = [self._value(operand)[0] for operand in parts.operands]
         return evaluate(operator, operands), operator
 
     # -- emitting ------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from tvm import relax
 
 from tvm_tensat.egraph.language import Operator, Refusal, TupleInfo, TypeInfo
 from tvm_tensat.relax import inference
-from tvm_tensat.relax.attributes import exact, put_together, take_apart
+from tvm_tensat.relax.attributes import Parts, exact, put_together, take_apart
 from tvm_tensat.relax.canonical import canonical_attrs
 from tvm_tensat.relax.foldable import is_foldable
 from tvm_tensat.relax.types import describe, numpy_dtype, type_key
@@ -112,7 +112,7 @@ class RelaxLanguage:
 
     def read(
         self, call: Any, resolve: Callable[[Any], Any] = lambda expr: expr
-    ) -> tuple[int, int, tuple[int, ...]]:
+    ) -> tuple[int, int, Parts]:
         """Intern a normalized call of the input.
 
         Parameters
@@ -126,15 +126,14 @@ class RelaxLanguage:
         -------
         operator, type : int
             The operator and the type of the result.
-        positions : tuple of int
-            Which arguments are the operands.
+        parts : Parts
+            The call taken apart, attributes not canonical.
         """
         parts = take_apart(call, resolve)
-        arguments = call.args
-        infos = [self._infos[self.intern_type(arguments[p].ty)] for p in parts.positions]
+        infos = [self._infos[self.intern_type(operand.ty)] for operand in parts.operands]
         result = self.intern_type(call.ty)
         attrs = canonical_attrs(parts.name, parts.attrs, infos, self._infos[result])
-        return self.intern(parts.name, attrs, len(infos)), result, parts.positions
+        return self.intern(parts.name, attrs, len(infos)), result, parts
 
     # -- making --------------------------------------------------------------------------------
 

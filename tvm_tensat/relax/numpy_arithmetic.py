@@ -165,7 +165,8 @@ ARITHMETIC: dict[str, Rule] = {
     "relax.maximum": _binary_select(np.greater),
     "relax.minimum": _binary_select(np.less),
     "relax.equal": _comparison(np.equal),
-    "relax.not_equal": _comparison(np.not_equal),
+    # In TVM's kernels NaN is not "not equal" to anything: LLVM's ordered comparison.
+    "relax.not_equal": _comparison(lambda a, b: (a < b) | (a > b)),
     "relax.less": _comparison(np.less),
     "relax.less_equal": _comparison(np.less_equal),
     "relax.greater": _comparison(np.greater),

@@ -163,6 +163,6 @@ class _Reader:
             operator = self._language.intern("get", {"index": int(expr.index)}, 1)
             type_number = self._language.intern_type(expr.ty)
             return operator, (self._class_of(expr.tuple_value),), type_number, (0,)
-        operator, type_number, positions = self._language.read(expr, self._resolve)
-        children = tuple(self._class_of(expr.args[position]) for position in positions)
-        return operator, children, type_number, positions
+        operator, type_number, parts = self._language.read(expr, self._resolve)
+        children = tuple(self._class_of(operand) for operand in parts.operands)
+        return operator, children, type_number, parts.positions
