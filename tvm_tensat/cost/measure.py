@@ -29,6 +29,7 @@ def measure(
     timeout: float = 10.0,
     repeats: int = DEFAULT_REPEATS,
     tuning_records: Path | None = None,
+    model_bytes: int | None = None,
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     stop: Callable[[], bool] | None = None,
@@ -53,6 +54,10 @@ def measure(
         Most samples to take of a kernel; fewer suffice when they agree.
     tuning_records : Path, optional
         The user's MetaSchedule records, which the pipeline applies.
+    model_bytes : int, optional
+        Size of all weights of the model that the kernels belong to: when it is less than the
+        last-level cache, weights come from there and not from memory, which can be a factor of
+        three for products of a vector. When None, weights come from memory.
     workers : int, optional
         Processes that build at the same time; a choice by cores when None.
     progress : callable, optional
@@ -68,7 +73,7 @@ def measure(
     KeyboardInterrupt
         Passed on within a second; what was measured is in the store.
     """
-    setting = setting_of(target, tuning_records)
+    setting = setting_of(target, tuning_records, model_bytes)
     keys = [StoreKey(kernel.key, setting) for kernel in kernels]
     known = store.get_many(keys)
     missing = {key: kernel for key, kernel in zip(keys, kernels, strict=True) if key not in known}
@@ -87,7 +92,7 @@ def measure(
             weights=kernel.weights,
             target=target_text(target),
             tuning_records=records,
-            rotation_bytes=rotation_bytes(target),
+            rotation_bytes=rotation_bytes(target, model_bytes),
         )
         for key, kernel in missing.items()
     }

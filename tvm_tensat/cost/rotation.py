@@ -21,7 +21,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-MAX_COPIES = 32
+MAX_COPIES = 64
 COPIES_WITHOUT_WEIGHTS = 4
 """Copies of a kernel without weights, each on activations of its own."""
 _SINK = "vm.builtin.shape_of"

@@ -15,20 +15,38 @@ METHOD = "rotation 1"
 """Version of how times are taken; it changes with everything in this folder that changes them."""
 _LEAST_ROTATION_BYTES = 24 << 20
 _MOST_ROTATION_BYTES = 64 << 20
+_LEAST_POWER = 20
 
 
-def rotation_bytes(target: tvm.target.Target) -> int:
+def rotation_bytes(target: tvm.target.Target, model_bytes: int | None = None) -> int:
     """Return how many bytes of weights a measurement rotates through.
 
-    As much as the last-level cache holds, but at least 24 MB, with which NasRNN's sums came out
-    right on a machine of unknown share, and at most 64 MB, since filling them takes time.
+    In a model whose weights exceed the last-level cache, weights come from memory; to measure that,
+    the rotation is twice the cache, within limits: at least 24 MiB, since a virtual machine's share
+    may be much smaller than what it sees, and at most 64 MiB, since filling takes time. In a
+    smaller model they stay in the cache, and the rotation is as large as its weights.
+
+    Parameters
+    ----------
+    target : tvm.target.Target
+        What the kernels run on.
+    model_bytes : int, optional
+        Size of all weights of the model that the kernels belong to, rounded up here to a power of
+        two, so that models of about the same size share times. When None, larger than the cache.
     """
-    if not runs_on_cpu(target):
-        return _MOST_ROTATION_BYTES
-    return min(_MOST_ROTATION_BYTES, max(_LEAST_ROTATION_BYTES, describe().cache_bytes))
+    cold = _MOST_ROTATION_BYTES
+    if runs_on_cpu(target):
+        cold = min(cold, max(_LEAST_ROTATION_BYTES, 2 * describe().cache_bytes))
+    if model_bytes is None:
+        return cold
+    return min(cold, 1 << max(_LEAST_POWER, (model_bytes - 1).bit_length()))
 
 
-def setting_of(target: tvm.target.Target, tuning_records: Path | None = None) -> Setting:
+def setting_of(
+    target: tvm.target.Target,
+    tuning_records: Path | None = None,
+    model_bytes: int | None = None,
+) -> Setting:
     """Return the setting in which kernels for this target are measured on this machine."""
     return Setting(
         target=target_text(target),
@@ -36,7 +54,7 @@ def setting_of(target: tvm.target.Target, tuning_records: Path | None = None) ->
         tuning_records="" if tuning_records is None else digest(tuning_records),
         tvm=tvm.__version__,
         machine=identity(target),
-        method=f"{METHOD}, {rotation_bytes(target) >> 20} MiB",
+        method=f"{METHOD}, {rotation_bytes(target, model_bytes) >> 20} MiB",
     )
 
 
