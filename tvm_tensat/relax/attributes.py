@@ -267,7 +267,7 @@ def put_together(op_name: str, attrs: Mapping[str, object], operands: Sequence[A
             _argument(op_name, attrs[argument]) if argument in attrs else waiting.pop()
         )
     node = None
-    if fields:
+    if any(field in attrs for field in fields):
         values = {field: from_plain(attrs[field]) for field in fields}
         if op_name == "relax.split":
             # The field holds any object, and inference takes only IntImm in it.

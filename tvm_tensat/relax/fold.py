@@ -6,7 +6,6 @@ product of two 1024x1024 matrices); here numpy computes them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from tvm import relax
 from tvm.relax.expr import _update_type
 
 from tvm_tensat.egraph.language import Operator, Refusal, TensorInfo, TupleInfo, TypeInfo
-from tvm_tensat.relax.barriers import variables
+from tvm_tensat.relax.barriers import Callees, variables
 from tvm_tensat.relax.evaluate import Value, evaluate
 from tvm_tensat.relax.foldable import is_foldable
 from tvm_tensat.relax.language import RelaxLanguage
@@ -48,12 +47,12 @@ def fold_weights(target: Any) -> Any:
         Of the same type as `target`.
     """
     if isinstance(target, relax.Function):
-        return _fold_function(target, {})
-    functions = {str(gv.name_hint): function for gv, function in target.functions_items()}
+        return _fold_function(target, Callees({}))
+    callees = Callees({str(gv.name_hint): function for gv, function in target.functions_items()})
     folded = target.clone()
     for variable, function in target.functions_items():
         if isinstance(function, relax.Function) and not _is_compiled_elsewhere(function):
-            folded.update_func(variable, _fold_function(function, functions))
+            folded.update_func(variable, _fold_function(function, callees))
     return folded
 
 
@@ -62,8 +61,8 @@ def _is_compiled_elsewhere(function: Any) -> bool:
     return any(name in attrs for name in ("Primitive", "Codegen", "Composite"))
 
 
-def _fold_function(function: Any, functions: Mapping[str, Any]) -> Any:
-    plan = plan_function(function, functions)
+def _fold_function(function: Any, callees: Callees) -> Any:
+    plan = plan_function(function, callees)
     return rebuild(plan, _Folder(plan).fold())
 
 

@@ -22,6 +22,8 @@ from tvm_tensat.relax.types import is_known, shape_values
 
 __all__ = ["build_call", "check_call", "infer"]
 
+_REASON_LENGTH = 200
+
 
 def build_call(name: str, attrs: Mapping[str, object], operands: Sequence[Any]) -> Any:
     """Build a call from attributes that may be partial and in the forms TVM's API accepts.
@@ -42,7 +44,7 @@ def build_call(name: str, attrs: Mapping[str, object], operands: Sequence[Any]) 
     except Refusal:
         raise
     except Exception as error:  # TVM raises a dozen kinds for values that it does not accept
-        raise Refusal(f"{name}: {_first_line(error)}") from error
+        raise Refusal(f"{name}: {_reason(error)}") from error
 
 
 def _build_whole(name: str, attrs: Mapping[str, object], operands: Sequence[Any]) -> Any:
@@ -96,11 +98,6 @@ def _bind(name: str, attrs: Mapping[str, object], operands: Sequence[Any]) -> di
     return arguments
 
 
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
-    return (lines[0] if lines else type(error).__name__)[:200]
-
-
 def infer(builder: relax.BlockBuilder, name: str, call: Any) -> Any:
     """Return the call normalized, that is with its type; refuse what TVM rejects."""
     try:
@@ -110,12 +107,12 @@ def infer(builder: relax.BlockBuilder, name: str, call: Any) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """Return the sentence of a TVM diagnostic that names the problem, in one short line."""
+    """Return what a diagnostic of TVM says, in one short line without the operator's dump."""
     text = " ".join(str(error).split())
-    cut = text.rfind("attrs_type_key")
-    if cut >= 0 and ")" in text[cut:]:
-        text = text[text.index(")", cut) + 1 :].lstrip(", ") or text
-    return text[-200:]
+    dump = text.rfind("support_level=")
+    if dump >= 0:
+        text = text[text.find(")", dump) + 1 :].lstrip(", ")
+    return text if len(text) <= _REASON_LENGTH else text[:_REASON_LENGTH] + "..."
 
 
 def check_call(

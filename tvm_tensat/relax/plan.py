@@ -163,7 +163,8 @@ def _uses(function: Any, blocks: list[BlockPlan]) -> Iterator[tuple[object, Any]
             for binding in block.bindings:
                 for var in _used_by(binding):
                     yield None, var
-    yield from ((None, var) for var in variables(function.body.body))
+    if isinstance(function.body, relax.SeqExpr):
+        yield from ((None, var) for var in variables(function.body.body))
 
 
 def _used_by(binding: Any) -> Iterator[Any]:
