@@ -166,6 +166,28 @@ def test_what_tvm_gives_no_shape_is_refused(make):
         make("relax.split", {"indices_or_sections": 2, "axis": 0}, (n, 4))
 
 
+@pytest.mark.parametrize(
+    ("name", "attrs", "shapes", "why"),
+    [
+        ("relax.matmul", {}, [(2, "n"), ("m", 4)], "n columns may differ from m rows"),
+        ("relax.nn.conv2d", {}, [(1, "n", 8, 8), (4, "m", 3, 3)], "n channels may differ"),
+        ("relax.broadcast_to", {"shape": (7, 4)}, [("n", 4)], "n may be neither 1 nor 7"),
+        ("relax.squeeze", {"axis": 0}, [("n", 4)], "n may not be 1"),
+    ],
+)
+def test_dimensions_that_may_differ_are_refused(make, name, attrs, shapes, why):
+    symbols = {s: tvm.tirx.Var(s, "int64") for s in "nm"}
+
+    def with_symbols(equal):
+        taken = {"n": symbols["n"], "m": symbols["n" if equal else "m"]}
+        return [tuple(taken.get(d, d) for d in shape) for shape in shapes]
+
+    with pytest.raises(Refusal, match=why):
+        make(name, attrs, *with_symbols(equal=False))
+    if "m" in str(shapes):
+        make(name, attrs, *with_symbols(equal=True))
+
+
 def test_rules_that_compute_with_symbolic_dimensions_are_refused(make):
     n = tvm.tirx.Var("n", "int64")
     dim = make.language.info(make.types((n,))[0]).shape[0]

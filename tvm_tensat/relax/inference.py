@@ -1,26 +1,18 @@
-"""Types of calls by TVM's own inference, with the checks that TVM's inference leaves out.
-
-TVM accepts a reshape that changes the number of elements, splits 10 rows into sections of 3, 3, 3
-and 1, gives an empty slice the extent -1, and falls back to an unknown shape where symbolic
-dimensions do not fit. Each is refused here: types guard the merging of e-classes.
-"""
+"""Calls from human attributes, and their types by TVM's own inference."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
 from functools import cache
-from math import prod
 from typing import Any
 
-import tvm
 from tvm import relax
 
-from tvm_tensat.egraph.language import Dim, Refusal, TensorInfo, TupleInfo, TypeInfo
+from tvm_tensat.egraph.language import Refusal
 from tvm_tensat.relax.attributes import from_plain, put_together
-from tvm_tensat.relax.types import is_known, shape_values
 
-__all__ = ["build_call", "check_call", "infer"]
+__all__ = ["build_call", "infer"]
 
 _REASON_LENGTH = 200
 
@@ -113,77 +105,3 @@ def _reason(error: Exception) -> str:
     if dump >= 0:
         text = text[text.find(")", dump) + 1 :].lstrip(", ")
     return text if len(text) <= _REASON_LENGTH else text[:_REASON_LENGTH] + "..."
-
-
-def check_call(
-    name: str,
-    attrs: Mapping[str, object],
-    operands: Sequence[TypeInfo],
-    result: TypeInfo,
-    call: Any,
-) -> None:
-    """Refuse what TVM's inference should have: see this module's first lines.
-
-    Parameters
-    ----------
-    name, attrs : str, mapping
-        The call taken apart, attributes plain but not canonical.
-    operands, result : TypeInfo
-        Types of its operands and of its result.
-    call : relax.Call
-        The normalized call.
-    """
-    if all(is_known(info) for info in operands) and not is_known(result):
-        raise Refusal(f"{name}: TVM infers no shape for {_text(operands)}")
-    if not _extents_are_sizes(result):
-        raise Refusal(f"{name}: negative extent in {_text([result])}")
-    if name == "relax.reshape":
-        _check_reshape(operands, call)
-    if name == "relax.split":
-        _check_split(attrs, operands, result)
-
-
-def _text(infos: Sequence[TypeInfo]) -> str:
-    shown = [f"{i.shape} {i.dtype}" if isinstance(i, TensorInfo) else str(i) for i in infos]
-    return ", ".join(shown)
-
-
-def _extents_are_sizes(info: TypeInfo) -> bool:
-    if isinstance(info, TupleInfo):
-        return all(_extents_are_sizes(field) for field in info.fields)
-    if isinstance(info, TensorInfo) and info.shape is not None:
-        return all(isinstance(extent, Dim) or extent >= 0 for extent in info.shape)
-    return True
-
-
-def _check_reshape(operands: Sequence[TypeInfo], call: Any) -> None:
-    before = shape_values(call.args[0].ty)
-    after = shape_values(call.ty)
-    if before is None or after is None:
-        raise Refusal("relax.reshape: unknown shape")
-    if all(isinstance(v, tvm.tirx.IntImm) for v in (*before, *after)):
-        equal = prod(int(v.value) for v in before) == prod(int(v.value) for v in after)
-    else:
-        one = tvm.tirx.IntImm("int64", 1)
-        equal = tvm.sym.Analyzer().can_prove_equal(prod(before, start=one), prod(after, start=one))
-    if not equal:
-        raise Refusal(f"relax.reshape: {list(before)} to {list(after)} changes the element count")
-
-
-def _check_split(
-    attrs: Mapping[str, object], operands: Sequence[TypeInfo], result: TypeInfo
-) -> None:
-    whole, axis = operands[0], attrs["axis"]
-    if not isinstance(whole, TensorInfo) or whole.shape is None or not isinstance(axis, int):
-        return
-    extent = whole.shape[axis]
-    sections = attrs["indices_or_sections"]
-    if isinstance(sections, int):
-        if isinstance(extent, Dim) or extent % sections:
-            raise Refusal(f"relax.split: {extent} rows do not divide into {sections} sections")
-        return
-    if isinstance(extent, Dim) or not isinstance(result, TupleInfo):
-        return
-    parts = [field.shape[axis] for field in result.fields]  # type: ignore[union-attr, index]
-    if all(isinstance(part, int) for part in parts) and sum(parts) != extent:  # type: ignore[arg-type]
-        raise Refusal(f"relax.split: indices {sections} do not cut {extent} rows into parts")

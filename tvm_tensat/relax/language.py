@@ -13,6 +13,7 @@ from tvm_tensat.egraph.language import Operator, Refusal, TupleInfo, TypeInfo
 from tvm_tensat.relax import inference
 from tvm_tensat.relax.attributes import Parts, exact, put_together, take_apart
 from tvm_tensat.relax.canonical import canonical_attrs
+from tvm_tensat.relax.checks import check_call
 from tvm_tensat.relax.foldable import is_foldable
 from tvm_tensat.relax.types import describe, numpy_dtype, type_key
 from tvm_tensat.relax.weights import WeightTable, array_of, scalar_value
@@ -194,7 +195,7 @@ class RelaxLanguage:
         parts = take_apart(call)
         infos = [self._infos[t] for t in operand_types]
         result = self.intern_type(call.ty)
-        inference.check_call(name, parts.attrs, infos, self._infos[result], call)
+        check_call(name, parts.attrs, infos, self._infos[result])
         canonical = canonical_attrs(parts.name, parts.attrs, infos, self._infos[result])
         return self.intern(parts.name, canonical, len(operand_types)), result
 
