@@ -93,12 +93,16 @@ def _facts() -> dict[str, str]:
     if cpu.exists():
         names = [line for line in cpu.read_text().splitlines() if line.startswith("model name")]
         facts["cpu"] = names[0].partition(":")[2].strip() if names else "?"
-    for package in ("mip", "highsbox", "cbcbox", "numpy", "scipy"):
-        try:
-            facts[package] = version(package)
-        except PackageNotFoundError:
-            facts[package] = "absent"
-    return facts
+    return facts | {
+        name: _version(name) for name in ("mip", "highsbox", "cbcbox", "numpy", "scipy")
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "absent"
 
 
 if __name__ == "__main__":

@@ -236,7 +236,11 @@ class _Part:
 
     def _recurse(self, cutoff: float, tell: Callable[[], None]) -> None:
         limit = min(cutoff, self.cost)
-        part = select(self.problem, _closed(self.problem, self.kept))
+        kept = _closed(self.problem, self.kept)
+        if not np.isin(self.problem.roots, self.problem.node_class[kept]).all():
+            self.bound = max(self.bound, limit * (1 - TOLERANCE))
+            return
+        part = select(self.problem, kept)
         reduced = reduce_problem(part.problem, limit, time.monotonic() + self.context.left)
         if reduced.closed:
             self.bound = max(self.bound, limit * (1 - TOLERANCE))

@@ -24,6 +24,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
+from tvm_tensat.extraction.bits import Weights
 from tvm_tensat.extraction.choice import child_lists, exact_cost, trim
 from tvm_tensat.extraction.problem import Ints, Problem
 
@@ -58,7 +59,7 @@ class _DagPrice(_Price):
     def __init__(self, class_count: int) -> None:
         self.price = [0.0] * class_count
         self.graph = [0] * class_count
-        self.weight: list[float] = []  # the cost behind each bit
+        self.weights = Weights(class_count)  # the cost behind each bit
 
     def of(self, cost: float, children: list[int]) -> float:
         return cost + self._union(children)[0]
@@ -66,8 +67,7 @@ class _DagPrice(_Price):
     def finish(self, number: int, price: float, cost: float, children: list[int]) -> None:
         graph = self._union(children)[1]
         if cost > 0:
-            graph |= 1 << len(self.weight)
-            self.weight.append(cost)
+            graph |= 1 << self.weights.append(cost)
         self.price[number] = price
         self.graph[number] = graph
 
@@ -79,25 +79,9 @@ class _DagPrice(_Price):
         for child in children:
             new = self.graph[child] & ~union
             if new:
-                total += self._weigh(new)
+                total += self.weights.of(new)
                 union |= new
         return total, union
-
-    def _weigh(self, bits: int) -> float:
-        """Sum the weights of a set; its members are few or close together."""
-        low = (bits & -bits).bit_length() - 1
-        bits >>= low
-        if bits.bit_length() <= 64:
-            total, weight = 0.0, self.weight
-            while bits:
-                step = (bits & -bits).bit_length()
-                total += weight[low + step - 1]
-                low += step
-                bits >>= step
-            return total
-        packed = np.frombuffer(bits.to_bytes((bits.bit_length() + 7) // 8, "little"), np.uint8)
-        members = np.flatnonzero(np.unpackbits(packed, bitorder="little")) + low
-        return float(sum(map(self.weight.__getitem__, members.tolist())))
 
 
 def greedy_tree(problem: Problem) -> Ints:

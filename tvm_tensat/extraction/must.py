@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tvm_tensat.extraction.bits import members
 from tvm_tensat.extraction.components import strong_components
 from tvm_tensat.extraction.graph import Graph
 
@@ -47,12 +48,7 @@ class MustSets:
 
     def classes(self, bits: int) -> list[int]:
         """Return the classes in a set."""
-        found = []
-        while bits:
-            low = bits & -bits
-            found.append(self.class_at[low.bit_length() - 1])
-            bits ^= low
-        return found
+        return [self.class_at[place] for place in members(bits)]
 
 
 def must_sets(graph: Graph) -> MustSets:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tvm_tensat.extraction.bits import Weights
 from tvm_tensat.extraction.graph import MOST_COMPARED, Graph
 from tvm_tensat.extraction.must import MustSets, must_sets
 from tvm_tensat.extraction.problem import Ints, Problem
@@ -131,44 +132,41 @@ def _apply_must_sets(graph: Graph, incumbent: float) -> bool:
         if number not in graph.roots:
             graph.add_root(number)
             changed = True
-    least = [min(graph.cost[node] for node in graph.nodes[number]) for number in sets.class_at]
+    # What every extraction contains is counted once, for all e-nodes; below it weighs nothing.
+    base = graph.offset
+    weights = Weights(len(sets.class_at))
     for number in sets.class_at:
-        of_node = {node: sets.of_children(graph.children[node]) for node in graph.nodes[number]}
-        changed |= _drop_nodes(graph, sets, number, of_node, needed, least, incumbent)
+        least = min(graph.cost[node] for node in graph.nodes[number])
+        is_needed = needed >> sets.bit[number] & 1
+        base += least if is_needed else 0.0
+        weights.append(0.0 if is_needed else least)
+    for number in sets.class_at:
+        is_needed = needed >> sets.bit[number] & 1
+        least = min(graph.cost[node] for node in graph.nodes[number]) if is_needed else 0.0
+        limit = incumbent * (1 - TIE_TOLERANCE) - base + least
+        changed |= _drop_nodes(graph, sets, number, weights, limit)
         changed |= _drop_edges(graph, sets, number)
     return changed
 
 
-def _drop_nodes(
-    graph: Graph,
-    sets: MustSets,
-    number: int,
-    of_node: dict[int, int],
-    needed: int,
-    least: list[float],
-    incumbent: float,
-) -> bool:
+def _drop_nodes(graph: Graph, sets: MustSets, number: int, weights: Weights, limit: float) -> bool:
+    """Drop e-nodes of a class that are cyclic, dominated, or with what they need cost the limit."""
     own = 1 << sets.bit[number]
-    base = graph.offset + _weigh(needed & ~own, least)
-    limit = incumbent * (1 - TIE_TOLERANCE)
+    of_node = {node: sets.of_children(graph.children[node]) for node in graph.nodes[number]}
     kept: list[int] = []
-    changed = False
     ranked = sorted(of_node, key=lambda node: (graph.cost[node], of_node[node].bit_count(), node))
     for node in ranked:
         must = of_node[node]
         if (
             must & own
-            or base + graph.cost[node] + _weigh(must & ~needed, least) >= limit
-            or any(
-                sets.of_children(graph.children[other]) | must == must
-                for other in kept[:MOST_COMPARED]
-            )
+            or graph.cost[node] + weights.of(must) >= limit
+            # Sets are closed: other's children are in must when all that they need is.
+            or any(of_node[other] & ~must == 0 for other in kept[:MOST_COMPARED])
         ):
             graph.remove_node(node)
-            changed = True
         else:
             kept.append(node)
-    return changed
+    return len(kept) < len(ranked)
 
 
 def _drop_edges(graph: Graph, sets: MustSets, number: int) -> bool:
@@ -184,15 +182,6 @@ def _drop_edges(graph: Graph, sets: MustSets, number: int) -> bool:
                 graph.drop_edge(node, child)
                 changed = True
     return changed
-
-
-def _weigh(bits: int, weight: list[float]) -> float:
-    total = 0.0
-    while bits:
-        low = bits & -bits
-        total += weight[low.bit_length() - 1]
-        bits ^= low
-    return total
 
 
 def _rest(graph: Graph) -> Reduced:

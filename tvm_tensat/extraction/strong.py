@@ -26,6 +26,9 @@ from tvm_tensat.extraction.must import must_sets
 from tvm_tensat.extraction.problem import Floats, Ints, Problem
 from tvm_tensat.extraction.program import Program, Rows, block
 
+# With more pairs of e-node and class in its must set than this, only rows for children are made.
+MOST_ENTRIES = 1_000_000
+
 
 @dataclass(frozen=True)
 class Structure:
@@ -64,9 +67,15 @@ def structure(problem: Problem) -> Structure:
     direct: set[int] = set()
     entry_group: list[int] = []
     entry_node: list[int] = []
+    needs = [sets.of_children(children) for children in graph.children]
+    everything = sum(bits.bit_count() for bits in needs) <= MOST_ENTRIES
+    wanted = [-1 if everything else 0] * problem.class_count
+    for node, children in enumerate(graph.children):
+        for child in children:
+            wanted[graph.owner[node]] |= 1 << sets.bit[child]
     for node, children in enumerate(graph.children):
         parent = graph.owner[node]
-        for needed in sets.classes(sets.of_children(children)):
+        for needed in sets.classes(needs[node] & wanted[parent]):
             if needed in roots:
                 continue
             group = number[parent, needed]

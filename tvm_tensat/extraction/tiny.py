@@ -12,9 +12,14 @@ from tvm_tensat.extraction.problem import Ints, Problem
 # Trying this many combinations takes about as long as starting a solver process does (0.3 s).
 MOST_COMBINATIONS = 20_000
 
+# The search goes one call deeper a class.
+MOST_CLASSES = 200
+
 
 def is_tiny(problem: Problem) -> bool:
     """Whether all combinations of one e-node per class can be tried."""
+    if problem.class_count > MOST_CLASSES:
+        return False
     sizes = np.bincount(problem.node_class, minlength=problem.class_count)
     return float(np.log(np.maximum(sizes, 1)).sum()) <= math.log(MOST_COMBINATIONS)
 
