@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from tvm_tensat.egraph.rule import ANY, EXACT, REAL, Term, group_rule, multi_rule, refuse, rule
 from tvm_tensat.rules.operators import (
@@ -228,6 +229,8 @@ def convolution_of_joined_channels(x, y, w):
     channels = axis_of(conv, "data_layout", "C")
     if joined.axis != channels:
         refuse("not joined along the channels")
+    if prod(conv.sizes) >= prod(joined.sizes):
+        refuse("the sum is larger than the joined input")
     extents = [x.shape[channels], y.shape[channels]]
     a, b = cut(w, extents, axis=axis_of(conv, "kernel_layout", "I"))
     yield add(conv.on(x, a), conv.on(y, b))

@@ -12,6 +12,7 @@ from __future__ import annotations
 from math import prod
 
 from tvm_tensat.egraph.rule import ANY, EXACT, Term, refuse, rule
+from tvm_tensat.rules.common import need_an_input
 from tvm_tensat.rules.operators import matmul, need_matrices, permute_dims, reshape
 
 
@@ -30,6 +31,7 @@ def transpose_of_a_product(a, b):
     outer = permute_dims(product)
     yield outer
     need_matrices(a, b)
+    need_an_input(a, b)
     if outer.axes != _swapped(outer.ndim):
         refuse("not a transpose of each matrix")
     yield product.on(_transposed(b), _transposed(a))
@@ -42,6 +44,7 @@ def product_of_transposes(a, b):
     product = matmul(left, right)
     yield product
     need_matrices(a, b)
+    need_an_input(a, b)
     if left.axes != _swapped(a.ndim) or right.axes != _swapped(b.ndim):
         refuse("not a transpose of each matrix")
     yield _transposed(product.on(b, a))
@@ -54,6 +57,7 @@ def product_of_a_permuted_operand(x, w):
     product = matmul(outer, w)
     yield product
     need_matrices(x, w)
+    need_an_input(x, w)
     if w.ndim != 2 or outer.axes[-1] != x.ndim - 1:
         refuse("the permutation moves the inner axis, or the right operand has batches")
     yield outer.on(product.on(x, w))
@@ -66,6 +70,7 @@ def permuted_rows_of_a_product(x, w):
     outer = permute_dims(product)
     yield outer
     need_matrices(x, w)
+    need_an_input(x, w)
     if w.ndim != 2 or outer.axes[-1] != x.ndim - 1:
         refuse("the permutation moves the columns, or the right operand has batches")
     yield product.on(outer.on(x), w)
@@ -76,6 +81,7 @@ def product_of_flattened_rows(x, w):
     """A product of many matrices with one is a product of all their rows with it."""
     product = matmul(x, w)
     yield product
+    need_an_input(x, w)
     if x.ndim < 3 or w.ndim != 2:
         refuse("no batches on the left, or some on the right")
     rows = prod(x.sizes[:-1])
@@ -90,6 +96,7 @@ def product_of_rows_in_another_shape(x, w):
     product = matmul(other, w)
     yield product
     need_matrices(x, other)
+    need_an_input(x, w)
     if w.ndim != 2 or x.shape[-1] != other.shape[-1]:
         refuse("the reshape moves the inner axis, or the right operand has batches")
     yield reshape(product.on(x, w), shape=product.shape)

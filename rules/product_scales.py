@@ -6,12 +6,13 @@ S scales the inner axis, R rows, C columns; each may be one number.
     (x·w) C  =  x·(w C)   scaled_columns_of_a_product, product_with_scaled_columns
     R (x·w)  =  (R x)·w   scaled_rows_of_a_product, product_of_scaled_rows
 
-They round differently, so all are `REAL`.
+They round differently, so all are `REAL`. Scaled weights stay as they are: they cost nothing.
 """
 
 from __future__ import annotations
 
 from tvm_tensat.egraph.rule import REAL, refuse, rule
+from tvm_tensat.rules.common import need_an_input
 from tvm_tensat.rules.operators import matmul, moved, multiply, need_matrices
 
 
@@ -22,6 +23,7 @@ def product_of_a_scaled_left_operand(x, s, w):
     product = matmul(scaled, w)
     yield product
     need_matrices(x, w)
+    need_an_input(x, s)
     if scaled.shape != x.shape:
         refuse("the scale broadcasts what it scales")
     yield product.on(x, multiply(w, moved(s, x.ndim, x.ndim - 1, w.ndim, w.ndim - 2)))
@@ -34,10 +36,9 @@ def product_with_a_scaled_right_operand(x, w, s):
     product = matmul(x, scaled)
     yield product
     need_matrices(x, w)
+    need_an_input(w, s)
     if scaled.shape != w.shape:
         refuse("the scale broadcasts what it scales")
-    if s.is_weight and w.is_weight:
-        refuse("scaled at compile time")
     yield product.on(multiply(x, moved(s, w.ndim, w.ndim - 2, x.ndim, x.ndim - 1)), w)
 
 
@@ -48,6 +49,7 @@ def scaled_columns_of_a_product(x, w, s):
     scaled = multiply(product, s)
     yield scaled
     need_matrices(x, w)
+    need_an_input(x, w)
     yield product.on(x, multiply(w, moved(s, product.ndim, product.ndim - 1, w.ndim, w.ndim - 1)))
 
 
@@ -58,6 +60,7 @@ def scaled_rows_of_a_product(x, w, s):
     scaled = multiply(product, s)
     yield scaled
     need_matrices(x, w)
+    need_an_input(x, w)
     yield product.on(multiply(x, moved(s, product.ndim, product.ndim - 2, x.ndim, x.ndim - 2)), w)
 
 
@@ -68,10 +71,9 @@ def product_of_scaled_rows(x, s, w):
     product = matmul(scaled, w)
     yield product
     need_matrices(x, w)
+    need_an_input(x, s)
     if scaled.shape != x.shape:
         refuse("the scale broadcasts what it scales")
-    if s.is_weight and x.is_weight:
-        refuse("scaled at compile time")
     n = product.ndim
     yield multiply(product.on(x, w), moved(s, x.ndim, x.ndim - 2, n, n - 2))
 
@@ -83,9 +85,8 @@ def product_with_scaled_columns(x, w, s):
     product = matmul(x, scaled)
     yield product
     need_matrices(x, w)
+    need_an_input(w, s)
     if scaled.shape != w.shape:
         refuse("the scale broadcasts what it scales")
-    if s.is_weight and w.is_weight:
-        refuse("scaled at compile time")
     n = product.ndim
     yield multiply(product.on(x, w), moved(s, w.ndim, w.ndim - 1, n, n - 1))

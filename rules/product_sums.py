@@ -5,13 +5,15 @@
     x·a + y·a  =  (x + y)·a    sum_of_products_with_one_right, product_of_a_sum
     x·a + y·b  =  [x y]·[a; b] sum_of_products, product_along_a_joined_axis
 
-[x y] joins columns, [a; b] rows. They round differently, so all are `REAL`.
+[x y] joins columns, [a; b] rows. They round differently, so all are `REAL`. What is computed from
+weights alone stays, for it costs nothing.
 """
 
 from __future__ import annotations
 
 from tvm_tensat.egraph.language import DimLike
 from tvm_tensat.egraph.rule import REAL, Term, refuse, rule
+from tvm_tensat.rules.common import need_an_input
 from tvm_tensat.rules.operators import (
     add,
     broadcast_to,
@@ -30,6 +32,14 @@ def _check_one_dtype(*terms: Term) -> None:
         refuse("dtypes differ")
 
 
+def _need_low_rank(a: Term, b: Term) -> None:
+    """Refuse to split a product of two weights, unless it has more elements than both of them."""
+    if a.is_weight and b.is_weight:
+        rows, inner, columns = *a.sizes[-2:], b.sizes[-1]
+        if rows * columns <= inner * (rows + columns):
+            refuse("the product of the weights is no larger than they are")
+
+
 @rule(keeps=REAL)
 def product_reassociated_right(x, a, b):
     """A product of three matrices may start with the last two."""
@@ -38,6 +48,8 @@ def product_reassociated_right(x, a, b):
     yield outer
     need_matrices(x, a, b)
     _check_one_dtype(x, a, b, inner, outer)
+    if not b.is_weight:  # weights alone are nested to the right, so that equal ones meet
+        _need_low_rank(x, a)
     yield matmul(x, matmul(a, b))
 
 
@@ -49,6 +61,7 @@ def product_reassociated_left(x, a, b):
     yield outer
     need_matrices(x, a, b)
     _check_one_dtype(x, a, b, inner, outer)
+    _need_low_rank(a, b)
     yield matmul(matmul(x, a), b)
 
 
@@ -58,6 +71,8 @@ def sum_of_products_of_one_left(x, a, b):
     p, q = matmul(x, a), matmul(x, b)
     yield add(p, q)
     need_matrices(x, a, b)
+    need_an_input(x, a)
+    need_an_input(x, b)
     need_same_operator(p, q)
     if a.shape != b.shape:
         refuse("right operands differ in shape")
@@ -70,6 +85,8 @@ def sum_of_products_with_one_right(x, y, a):
     p, q = matmul(x, a), matmul(y, a)
     yield add(p, q)
     need_matrices(x, y, a)
+    need_an_input(x, a)
+    need_an_input(y, a)
     need_same_operator(p, q)
     if x.shape != y.shape:
         refuse("left operands differ in shape")
@@ -82,8 +99,7 @@ def product_with_a_sum(x, a, b):
     product = matmul(x, add(a, b))
     yield product
     need_matrices(x, a, b)
-    if a.is_weight and b.is_weight:
-        refuse("the sum is known at compile time")
+    need_an_input(a, b)
     if a.shape != b.shape:
         refuse("summands differ in shape")
     yield add(product.on(x, a), product.on(x, b))
@@ -96,8 +112,7 @@ def product_of_a_sum(x, y, a):
     product = matmul(total, a)
     yield product
     need_matrices(total, a)
-    if x.is_weight and y.is_weight:
-        refuse("the sum is known at compile time")
+    need_an_input(x, y)
     if x.shape != total.shape:
         refuse("the first summand is broadcast")
     if y.shape != x.shape and not y.is_weight:
@@ -118,6 +133,8 @@ def sum_of_products(x, y, a, b):
     p, q = matmul(x, a), matmul(y, b)
     yield add(p, q)
     need_matrices(x, y, a, b)
+    need_an_input(x, a)
+    need_an_input(y, b)
     need_same_operator(p, q)
     if without(x.shape, -1) != without(y.shape, -1) or without(a.shape, -2) != without(b.shape, -2):
         refuse("operands differ besides the inner axis")
@@ -131,6 +148,7 @@ def product_along_a_joined_axis(x, y, w):
     product = matmul(joined, w)
     yield product
     need_matrices(joined, w)
+    need_an_input(x, y)
     if joined.axis != joined.ndim - 1:
         refuse("not joined along the inner axis")
     a, b = cut(w, [x.shape[-1], y.shape[-1]], axis=-2)

@@ -11,13 +11,15 @@
 
 [a b] joins columns, [a; b] rows. These laws are `EXACT`: in Relax each element of the result is the
 same sum of the same products of numbers, although a kernel of another size may add them up in
-another order. Vectors, whose products drop an axis, are refused everywhere.
+another order. Vectors, whose products drop an axis, are refused everywhere, and so are products,
+joints and cuts of weights alone, which cost nothing as they are.
 """
 
 from __future__ import annotations
 
 from tvm_tensat.egraph.language import DimLike
 from tvm_tensat.egraph.rule import ANY, EXACT, Term, group_rule, multi_rule, refuse, rule
+from tvm_tensat.rules.common import need_an_input
 from tvm_tensat.rules.operators import (
     concat,
     cut,
@@ -33,13 +35,25 @@ from tvm_tensat.rules.operators import (
 def _but_columns(product: Term) -> tuple[DimLike, ...]:
     """Return what right operands must share to be joined by columns: batch and inner axes."""
     need_matrices(*product.operands)
+    need_an_input(*product.operands)
     return without(product.operands[1].shape, -1)
 
 
 def _but_rows(product: Term) -> tuple[DimLike, ...]:
     """Return what left operands must share to be joined by rows: batch and inner axes."""
     need_matrices(*product.operands)
+    need_an_input(*product.operands)
     return without(product.operands[0].shape, -2)
+
+
+def _right_kind(product: Term) -> tuple[object, ...]:
+    """Return what all products of a group share: weights are joined for nothing, inputs are not."""
+    return product.operands[1].is_weight, _but_columns(product)
+
+
+def _left_kind(product: Term) -> tuple[object, ...]:
+    """Return what all products of a group share: weights are joined for nothing, inputs are not."""
+    return product.operands[0].is_weight, _but_rows(product)
 
 
 # -- products that share an operand ----------------------------------------------------------------
@@ -79,17 +93,21 @@ def products_sharing_right(x, a, b):
     yield _merged_right([p, q])
 
 
-@group_rule(keeps=EXACT, dtypes=ANY, alike=_but_columns)
+@group_rule(keeps=EXACT, dtypes=ANY, alike=_right_kind)
 def products_of_one_left(x, a):
     """All products of one left operand are one product with a wide right operand, cut in parts."""
     products = yield matmul(x, a)
+    for product in products:
+        need_an_input(*product.operands)
     yield _merged_left(products)
 
 
-@group_rule(keeps=EXACT, dtypes=ANY, alike=_but_rows)
+@group_rule(keeps=EXACT, dtypes=ANY, alike=_left_kind)
 def products_of_one_right(x, a):
     """All products with one right operand are one product of a tall left operand, cut in parts."""
     products = yield matmul(a, x)
+    for product in products:
+        need_an_input(*product.operands)
     yield _merged_right(products)
 
 
@@ -114,6 +132,7 @@ def product_of_stacked_rows(a, b, w):
     stacked = concat(a, b)
     product = matmul(stacked, w)
     yield product
+    need_an_input(a, b)
     axis = _row_axis_of_product(product, stacked.axis)
     yield concat(product.on(a, w), product.on(b, w), axis=axis)
 
@@ -136,6 +155,7 @@ def product_with_joined_columns(x, a, b):
     joined = concat(a, b)
     product = matmul(x, joined)
     yield product
+    need_an_input(a, b)
     need_matrices(x, a)
     if joined.axis != joined.ndim - 1:
         refuse("not joined along the columns")
@@ -161,6 +181,7 @@ def product_of_a_part_of_the_rows(x, w):
     part = get(parts)
     product = matmul(part, w)
     yield product
+    need_an_input(x)
     axis = _row_axis_of_product(product, parts.axis)
     yield parts.on(product.on(x, w), axis=axis)[part.index]
 
@@ -172,6 +193,7 @@ def product_with_a_part_of_the_columns(x, w):
     part = get(parts)
     product = matmul(x, part)
     yield product
+    need_an_input(w)
     need_matrices(x, w)
     if parts.axis != w.ndim - 1:
         refuse("not cut along the columns")

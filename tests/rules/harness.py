@@ -212,6 +212,7 @@ def _check_alike(
         sought = next(rule.body(*variables))
         for variable, number in zip(variables, numbers, strict=True):
             variable.bind(language, -1, profiles[number].type)
+            variable.profile = profiles[number]
         own = operators[k * width : (k + 1) * width]
         bind_sources(language, [sought], own, rule.dtypes)
         likeness.add((own[0], rule.alike(sought)))

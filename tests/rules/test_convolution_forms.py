@@ -25,34 +25,20 @@ def pointwise(draw: st.DrawFn, law, strides):
 
 
 @st.composite
-def product_of_pixels(draw: st.DrawFn):
-    batch, channels, outputs, dtype = draw(SIZES), draw(SIZES), draw(SIZES), draw(NUMBERS)
-    attrs = ({"shape": (batch, outputs, 3, 4)}, {}, {"shape": (batch, channels, 12)})
-    operands = weight(outputs, channels, dtype=dtype), tensor(batch, channels, 3, 4, dtype=dtype)
-    return example(rules.product_as_pointwise_convolution, *operands, attrs=attrs)
-
-
-@st.composite
-def in_layout(draw: st.DrawFn, law, data, kernel):
-    case = draw(cases(groups=st.just(1), layouts=st.just((data, kernel))))
-    dtype = draw(NUMBERS)
-    return example(law, case.input(dtype=dtype), case.kernel(dtype=dtype), attrs=(case.attrs,))
+def channels_first(draw: st.DrawFn):
+    case, dtype = draw(cases(groups=st.just(1), layouts=st.just(("NCHW", "OIHW")))), draw(NUMBERS)
+    operands = case.input(dtype=dtype), case.kernel(dtype=dtype)
+    return example(rules.convolution_with_channels_last, *operands, attrs=(case.attrs,))
 
 
 EXAMPLES: dict[str, Strategy] = {
     "pointwise_convolution_as_product": pointwise(
         rules.pointwise_convolution_as_product, st.just((1, 1))
     ),
-    "product_as_pointwise_convolution": product_of_pixels(),
     "pointwise_convolution_of_fewer_pixels": pointwise(
         rules.pointwise_convolution_of_fewer_pixels, STRIDES
     ),
-    "convolution_with_channels_last": in_layout(
-        rules.convolution_with_channels_last, "NCHW", "OIHW"
-    ),
-    "convolution_with_channels_first": in_layout(
-        rules.convolution_with_channels_first, "NHWC", "HWIO"
-    ),
+    "convolution_with_channels_last": channels_first(),
 }
 
 
@@ -65,14 +51,6 @@ def test_other_convolutions_are_no_product():
     assert "symbolic: n" in str(refusal(example(law, tensor(1, 2, "n", 4), w)))
     grouped = example(law, x, weight(2, 1, 1, 1), attrs=({"groups": 2},))
     assert refusal(grouped) == "grouped convolution"
-
-
-def test_pixels_that_the_reshape_mixes_with_channels_are_refused():
-    attrs = ({"shape": (1, 3, 4, 4)}, {}, {"shape": (1, 8, 4)})
-    case = example(
-        rules.product_as_pointwise_convolution, weight(12, 8), tensor(1, 2, 4, 4), attrs=attrs
-    )
-    assert refusal(case) == "the channels are no axis of the product"
 
 
 def test_channels_last_names_its_layouts():

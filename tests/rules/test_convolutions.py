@@ -64,9 +64,9 @@ def joined_channels(draw: st.DrawFn, law):
     if law is rules.sum_of_convolutions:
         kernels = [case.kernel(channels=k, dtype=dtype) for k in (m, n)]
         return example(law, x, y, *kernels, attrs=({}, case.attrs, case.attrs))
-    whole = case.kernel(channels=m + n, dtype=dtype)
+    whole = case.kernel(channels=m + n, outputs=1, dtype=dtype)
     axis = case.attrs["data_layout"].index("C")
-    return example(law, x, y, whole, attrs=(case.attrs, {"axis": axis}))
+    return example(law, x, y, whole, attrs=(case.attrs | {"padding": 0}, {"axis": axis}))
 
 
 @st.composite
@@ -147,6 +147,12 @@ def test_blocked_layouts_are_refused():
         rules.convolutions_sharing_input, tensor(1, 1, 3, 3, 4), kernel, kernel, attrs=(attrs,) * 2
     )
     assert "inner blocks" in str(refusal(case))
+
+
+def test_a_sum_larger_than_the_joined_input_is_refused():
+    operands = tensor(1, 2, 6, 6), tensor(1, 2, 6, 6), weight(4, 4, 1, 1)
+    case = example(rules.convolution_of_joined_channels, *operands, attrs=({}, {"axis": 1}))
+    assert refusal(case) == "the sum is larger than the joined input"
 
 
 def test_depthwise_convolutions_keep_their_groups():

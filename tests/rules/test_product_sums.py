@@ -85,7 +85,15 @@ def test_summands_of_different_rank_or_shape_are_refused():
 
 def test_sums_of_weights_stay():
     case = example(rules.product_with_a_sum, tensor(2, 3), weight(3, 2), weight(3, 2))
-    assert refusal(case) == "the sum is known at compile time"
+    assert refusal(case) == "nothing but weights"
+
+
+def test_products_of_two_weights_are_split_only_where_that_saves_work():
+    full = example(rules.product_reassociated_left, tensor(2, 8), weight(8, 8), weight(8, 8))
+    assert refusal(full) == "the product of the weights is no larger than they are"
+    check_law(example(rules.product_reassociated_left, tensor(2, 8), weight(8, 2), weight(2, 8)))
+    full = example(rules.product_reassociated_right, weight(8, 8), weight(8, 8), tensor(8, 2))
+    assert refusal(full) == "the product of the weights is no larger than they are"
 
 
 def test_a_broadcast_activation_is_not_multiplied_on_its_own():

@@ -26,7 +26,8 @@ def sharing_left(draw: st.DrawFn, law, group=False):
     batch, dtype, rows, inner = draw(BATCHES), draw(NUMERIC), draw(SIZES_OR_SYMBOLS), draw(INNER)
     own = draw(st.sampled_from([(), batch]))
     columns = draw(st.lists(SIZES, min_size=2, max_size=4 if group else 2))
-    rights = [tensor(*own, inner, n, dtype=dtype, weight=draw(st.booleans())) for n in columns]
+    is_weight = draw(st.booleans())
+    rights = [tensor(*own, inner, n, dtype=dtype, weight=is_weight) for n in columns]
     return example(law, tensor(*batch, rows, inner, dtype=dtype), *rights)
 
 
@@ -164,6 +165,27 @@ def test_different_dtypes_of_the_results_are_refused():
         rules.products_sharing_left, tensor(2, 3, dtype="float16"), *halves[1:], attrs=attrs
     )
     assert refusal(case) == "the operators differ in an attribute"
+
+
+def test_weights_alone_are_left_alone():
+    three = weight(3, 3), weight(3, 3), weight(3, 3)
+    for law in (
+        rules.products_sharing_left,
+        rules.products_sharing_right,
+        rules.products_of_one_left,
+        rules.products_of_one_right,
+        rules.stack_of_products,
+    ):
+        assert refusal(example(law, *three)) == "nothing but weights"
+    case = example(
+        rules.product_with_joined_columns, tensor(2, 3), *three[1:], attrs=({}, {"axis": 1})
+    )
+    assert refusal(case) == "nothing but weights"
+
+
+def test_weights_and_inputs_do_not_share_a_group():
+    case = example(rules.products_of_one_left, tensor(2, 3), weight(3, 1), tensor(3, 2))
+    assert refusal(case) == "members of a group are not alike"
 
 
 def test_empty_products():
