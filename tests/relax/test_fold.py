@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tvm import relax
 from tvm.script import ir as I
 from tvm.script import relax as R
 
+from tests.relax.programs import PROGRAMS, build_program
 from tests.relax.support import bindings, run
 from tvm_tensat.relax.fold import fold_weights
 
@@ -187,3 +190,14 @@ def test_bfloat16_weights_are_folded():
     folded = fold_weights(_module(build))
     assert _operators(folded["main"]) == ["relax.add"]
     assert float(bindings(folded["main"])[0].value.args[1].value.numpy()) == 3.5
+
+
+@settings(max_examples=6, deadline=None)
+@given(PROGRAMS, st.lists(st.integers(0, 99), min_size=1, max_size=2))
+def test_random_functions_compute_the_same_with_one_operand_constant(program, outputs):
+    x, y = A[:3, :3].copy(), X[:3, :3].copy()
+    module = relax.transform.BindParams("main", {"y": y})(build_program(program, outputs))
+    folded = fold_weights(module)
+    relax.analysis.well_formed(folded)
+    for actual, expected in zip(run(folded, x), run(module, x), strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-4)
