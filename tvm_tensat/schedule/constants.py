@@ -2,90 +2,124 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import tvm
 from tvm import relax, s_tir, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
+from tvm.s_tir import Schedule
 
 from . import conv2d, matmul, tile
-from .contraction import read_index
-from .machine import vector_unit
+from .contraction import Contraction, read_index
+from .machine import VectorUnit, vector_unit
 from .packing import WeightOrder, parameter_of, weight_order
+from .stages import NotSchedulable, Stages
+
+logger = logging.getLogger(__name__)
+
+Prepare = Callable[[Schedule], tuple[Stages, Contraction]]
 
 
-def packed_kernel(
-    func: tirx.PrimFunc, target: tvm.target.Target
-) -> tuple[int, WeightOrder, tirx.PrimFunc] | None:
-    """Return which parameter of a kernel to pack, how, and the kernel that takes it so.
+@dataclass(frozen=True)
+class PackedKernel:
+    """A kernel that takes one of its parameters packed.
+
+    Attributes
+    ----------
+    parameter : int
+        Position of the parameter.
+    order : WeightOrder
+        The order in which the kernel takes it.
+    func : tirx.PrimFunc
+        The kernel.
+    """
+
+    parameter: int
+    order: WeightOrder
+    func: tirx.PrimFunc
+
+
+def packed_kernel(func: tirx.PrimFunc, target: tvm.target.Target) -> PackedKernel | None:
+    """Return the form of a kernel that takes its weight packed.
 
     None where the kernel is no product or convolution, or its weight is not a parameter.
     """
     unit = vector_unit(target)
-    for family in (conv2d, matmul):
-        try:
-            trial = s_tir.Schedule(func)
-            stages, c = family.prepare(trial)
-            at = parameter_of(trial.mod["main"], c)
-            if at is None:
-                return None
-            moved = tile.row_is_innermost(stages, c)
-            chosen = tile.choose(c, unit, rows_innermost=moved)
-            order = weight_order(trial, stages.anchor, c, chosen.columns)
-            name = trial.get(stages.anchor).name_hint
-            sch = s_tir.Schedule(func)
-            block = sch.get_sblock(name)
-            sch.transform_layout(block, ("read", read_index(sch, block, c.weight)), order.index_map())
-            return at, order, sch.mod["main"]
-        except Exception:
-            continue
-    return None
+    return _pack(func, unit, conv2d.prepare) or _pack(func, unit, matmul.prepare)
+
+
+def _pack(func: tirx.PrimFunc, unit: VectorUnit, prepare: Prepare) -> PackedKernel | None:
+    try:
+        trial = s_tir.Schedule(func)
+        stages, c = prepare(trial)
+        parameter = parameter_of(trial.mod["main"], c)
+        if parameter is None:
+            return None
+        order = weight_order(trial, stages.anchor, c, tile.choose(c, unit).columns)
+        sch = s_tir.Schedule(func)
+        anchor = sch.get_sblock(trial.get(stages.anchor).name_hint)
+        weight = ("read", read_index(sch, anchor, c.weight))
+        sch.transform_layout(anchor, weight, order.index_map())
+    except NotSchedulable as reason:
+        logger.debug("not packed: %s", reason)
+        return None
+    except Exception as error:  # TVM's primitives refuse with many types of exception
+        logger.debug("not packed: %s", error)
+        return None
+    return PackedKernel(parameter, order, sch.mod["main"])
 
 
 @mutator
 class _Packer(PyExprMutator):  # type: ignore[misc]
+    """Replace calls of kernels that have a packed form and a constant weight."""
+
     def __init__(self, mod: tvm.ir.IRModule, target: tvm.target.Target) -> None:
         super().__init__(mod)
-        self.mod_ = mod
+        self.source = mod
         self.target = target
-        self.kernels: dict[str, Any] = {}
-        self.constants: dict[Any, Any] = {}
+        self.kernels: dict[str, tuple[PackedKernel, Any] | None] = {}
+        self.packed: list[tuple[Any, WeightOrder, Any]] = []
 
-    def visit_call_(self, call: relax.Call) -> relax.Expr:
+    def visit_call_(self, call: Any) -> Any:
+        """Visit one call; see `PyExprMutator`."""
         call = self.visit_expr_post_order(call)
         if str(getattr(call.op, "name", "")) != "relax.call_tir":
             return call
         callee, args = call.args[0], call.args[1]
-        func = self.mod_[callee]
-        if not isinstance(func, tirx.PrimFunc) or func.attrs.get("tirx.is_scheduled"):
+        if not isinstance(args, relax.Tuple) or not any(map(_is_constant, args.fields)):
             return call
-        if not isinstance(args, relax.Tuple) or not any(_is_constant(a) for a in args.fields):
+        kernel = self._kernel(callee)
+        if kernel is None or not _is_constant(args.fields[kernel[0].parameter]):
             return call
-        name = callee.name_hint
-        if name not in self.kernels:
-            found = packed_kernel(func, self.target)
-            if found is not None:
-                at, order, packed = found
-                packed = packed.without_attr("global_symbol") if "global_symbol" in packed.attrs else packed
-                found = (at, order, self.builder_.add_func(packed, f"{name}_packed"))
-            self.kernels[name] = found
-        found = self.kernels[name]
-        if found is None or not _is_constant(args.fields[found[0]]):
-            return call
-        at, order, packed_var = found
         fields = list(args.fields)
-        fields[at] = self._packed(fields[at], order)
-        return relax.Call(
-            call.op, [packed_var, relax.Tuple(fields), *call.args[2:]], call.attrs, call.ty_args
-        )
+        parameter = kernel[0].parameter
+        fields[parameter] = self._constant(fields[parameter], kernel[0].order)
+        new_args = [kernel[1], relax.Tuple(fields), *call.args[2:]]
+        return relax.Call(call.op, new_args, call.attrs, call.ty_args)
 
-    def _packed(self, constant: Any, order: WeightOrder) -> Any:
-        key = (constant, str(order))
-        for old, text, new in self.constants.get(key[1], []):
-            if old.same_as(constant):
+    def _kernel(self, callee: Any) -> tuple[PackedKernel, Any] | None:
+        """Return a callee's packed form and its name in the new module, made once."""
+        name = str(callee.name_hint)
+        if name not in self.kernels:
+            self.kernels[name] = None
+            func = self.source[callee]
+            if isinstance(func, tirx.PrimFunc) and not func.attrs.get("tirx.is_scheduled"):
+                kernel = packed_kernel(func, self.target)
+                if kernel is not None:
+                    new = self.builder_.add_func(kernel.func, f"{name}_packed")
+                    self.kernels[name] = (kernel, new)
+        return self.kernels[name]
+
+    def _constant(self, constant: Any, order: WeightOrder) -> Any:
+        """Return a packed constant, the same one for the same weight."""
+        for weight, known_order, new in self.packed:
+            if weight.same_as(constant) and known_order == order:
                 return new
         new = relax.const(order.pack(constant.value.numpy()))
-        self.constants.setdefault(key[1], []).append((constant, key[1], new))
+        self.packed.append((constant, order, new))
         return new
 
 
@@ -93,9 +127,15 @@ def _is_constant(expr: Any) -> bool:
     return isinstance(expr, tvm.ir.GenericConst)
 
 
-@tvm.transform.module_pass(opt_level=0, name="PackConstantWeights")
+@tvm.transform.module_pass(opt_level=0, name="tvm_tensat.schedule.PackConstantWeights")
 class PackConstantWeights:
-    """Reorder the constant weights of products and convolutions for their kernels."""
+    """Reorder the constant weights of products and convolutions for their kernels.
+
+    Parameters
+    ----------
+    target : tvm.target.Target
+        The CPU target whose vectors decide the order.
+    """
 
     def __init__(self, target: tvm.target.Target) -> None:
         self.target = target

@@ -175,6 +175,9 @@ def read_index(sch: Schedule, block: SBlockRV, load: TensorLoad) -> int:
 def weight_is_contiguous(sch: Schedule, anchor: SBlockRV, c: Contraction) -> bool:
     """Return whether neighbouring columns are neighbours in the weight's memory."""
     var = sch.get(anchor).iter_vars[c.column].var
-    last = [index for index, size in zip(c.weight.indices, c.weight.source.shape, strict=True)
-            if extent_of(size) != 1][-1:]
+    last = [
+        index
+        for index, size in zip(c.weight.indices, c.weight.source.shape, strict=True)
+        if extent_of(size) != 1
+    ][-1:]
     return bool(last) and mentions(last, var)

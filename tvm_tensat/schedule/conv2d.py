@@ -18,7 +18,7 @@ from . import tile
 from .contraction import Contraction, contraction_of
 from .elementwise import schedule_injective
 from .machine import VectorUnit
-from .packing import copy_weight_in_kernel
+from .packing import copy_weight, should_copy_weight
 from .rule import CpuRule
 from .stages import NotSchedulable, Stages, extent_of, match_output, stages_of
 
@@ -45,11 +45,14 @@ def prepare(sch: Schedule) -> tuple[Stages, Contraction]:
 class Conv2d(CpuRule):
     """Schedule a convolution of any layout, stride, dilation and number of groups."""
 
+    narrows_indices = True
+
     def schedule(self, sch: Schedule, unit: VectorUnit) -> None:
         """Schedule the kernel in place; see `CpuRule.schedule`."""
         stages, c = prepare(sch)
-        chosen = tile.choose(c, unit, rows_innermost=tile.row_is_innermost(stages, c))
-        if copy_weight_in_kernel(sch, stages.anchor, c, chosen.columns, unit):
+        chosen = tile.choose(c, unit)
+        if should_copy_weight(sch, stages.anchor, c, chosen.columns):
+            copy_weight(sch, stages.anchor, c, chosen.columns, whole=True)
             c = contraction_of(sch, stages.anchor)
         tile.apply(sch, stages, c, chosen, unit)
         for producer in stages.producers:

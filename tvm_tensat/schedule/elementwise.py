@@ -10,14 +10,28 @@ from math import prod
 
 import tvm
 from tvm.s_tir import Schedule
-from tvm.s_tir.schedule import SBlockRV
+from tvm.s_tir.schedule import LoopRV, SBlockRV
 
+from .contraction import SYMBOLIC_EXTENT
 from .machine import VectorUnit
 from .rule import CpuRule
-from .stages import NotSchedulable, axis_extents, is_reduction, loops_of, root_blocks, walk, writes_result
+from .stages import (
+    NotSchedulable,
+    axis_extents,
+    is_reduction,
+    loads,
+    loops_of,
+    mentions,
+    root_blocks,
+    walk,
+    writes_result,
+)
 
 # Elements below which a kernel stays on one thread.
 PARALLEL_ELEMENTS = 65536
+# A transpose smaller than this fits the cache; larger ones go in tiles of this edge.
+TRANSPOSE_ELEMENTS = 16384
+TRANSPOSE_TILE = 16
 
 
 class Elementwise(CpuRule):
@@ -44,29 +58,61 @@ def has_branch(sch: Schedule, block: SBlockRV) -> bool:
     )
 
 
+def transposed_axis(sch: Schedule, block: SBlockRV) -> int | None:
+    """Return the axis along which a block reads neighbours, where it is not the last one."""
+    stmt = sch.get(block)
+    last = stmt.iter_vars[-1].var
+    for load in loads(stmt.body.value):
+        if not load.indices or mentions(load.indices[-1:], last):
+            continue
+        if not mentions(load.indices, last):
+            continue
+        for i, axis in enumerate(stmt.iter_vars[:-1]):
+            if mentions(load.indices[-1:], axis.var):
+                return i
+    return None
+
+
 def schedule_injective(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> None:
-    """Schedule one block that does not reduce."""
+    """Schedule one block that does not reduce.
+
+    Where it transposes, square tiles keep the cache lines of both sides in use. Elsewhere the
+    last axis is the inner loop; a condition in it (pad, concat) is left to LLVM, which moves what
+    does not change along the row out of the loop and vectorizes what is left.
+    """
     loops = loops_of(sch, block)
     extents = axis_extents(sch, block)
     if not loops:
         return
-    branch = has_branch(sch, block)
-    count = prod(extent or 64 for extent in extents)
-    inner = loops[-1]
-    outer = loops[:-1]
-    if outer:
-        task = sch.fuse(*outer)
-        if count >= PARALLEL_ELEMENTS:
-            sch.parallel(task)
-    elif count >= PARALLEL_ELEMENTS:
-        task, inner = sch.split(inner, [None, 4096])
-        sch.parallel(task)
-    extent = extents[-1]
-    if not unit.vectorize or branch or extent is None:
+    count = prod(extent or SYMBOLIC_EXTENT for extent in extents)
+    across = transposed_axis(sch, block)
+    if across is not None and count >= TRANSPOSE_ELEMENTS:
+        inner, extent = loops[-1], extents[-1]
+        high, low = sch.split(loops[across], [None, TRANSPOSE_TILE])
+        high_inner, low_inner = sch.split(inner, [None, TRANSPOSE_TILE])
+        outer = [high if i == across else loop for i, loop in enumerate(loops[:-1])]
+        sch.reorder(*outer, high_inner, low, low_inner)
+        _parallel(sch, [*outer, high_inner], count)
         return
-    lanes = unit.lanes(32)
-    if extent % lanes == 0 and extent > lanes:
+    if len(loops) == 1 and count >= PARALLEL_ELEMENTS:
+        task, inner = sch.split(loops[0], [None, 4096])
+        _parallel(sch, [task], count)
+    else:
+        inner = loops[-1]
+        if len(loops) > 1:
+            _parallel(sch, loops[:-1], count)
+    extent = extents[-1]
+    if not unit.vectorize or has_branch(sch, block) or extent is None:
+        return
+    lanes = unit.lanes(int(sch.get(block).writes[0].source.dtype.bits))
+    if extent > lanes and extent % lanes == 0:
         _, inner = sch.split(inner, [None, lanes])
         sch.vectorize(inner)
-    elif 1 < extent <= 64:
+    elif len(loops) > 1 and 1 < extent <= 4 * lanes:
         sch.vectorize(inner)
+
+
+def _parallel(sch: Schedule, loops: list[LoopRV], count: int) -> None:
+    task = sch.fuse(*loops)
+    if count >= PARALLEL_ELEMENTS:
+        sch.parallel(task)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tvm.s_tir import Schedule
 
 from . import tile
 from .contraction import Contraction, contraction_of
 from .elementwise import schedule_injective
 from .machine import VectorUnit
-from .packing import copy_weight_in_kernel
+from .packing import copy_weight, should_copy_weight
 from .rule import CpuRule
 from .stages import NotSchedulable, Stages, stages_of
 
@@ -31,12 +33,21 @@ def prepare(sch: Schedule) -> tuple[Stages, Contraction]:
 class Matmul(CpuRule):
     """Schedule a product as register tiles."""
 
+    narrows_indices = True
+
     def schedule(self, sch: Schedule, unit: VectorUnit) -> None:
         """Schedule the kernel in place; see `CpuRule.schedule`."""
         stages, c = prepare(sch)
-        chosen = tile.choose(c, unit, rows_innermost=tile.row_is_innermost(stages, c))
-        if copy_weight_in_kernel(sch, stages.anchor, c, chosen.columns, unit):
+        chosen = tile.choose(c, unit)
+        copy = None
+        if should_copy_weight(sch, stages.anchor, c, chosen.columns):
+            one_row_axis = len(c.rows()) == 1
+            copy = copy_weight(sch, stages.anchor, c, chosen.columns, whole=not one_row_axis)
             c = contraction_of(sch, stages.anchor)
-        tile.apply(sch, stages, c, chosen, unit)
+            if one_row_axis:
+                chosen = replace(chosen, row_tiles=-(-c.size(chosen.row) // chosen.rows))
+            else:
+                copy = None
+        tile.apply(sch, stages, c, chosen, unit, copy)
         for producer in stages.producers:
             schedule_injective(sch, producer, unit)

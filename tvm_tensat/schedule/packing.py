@@ -15,14 +15,17 @@ from typing import Any
 import numpy as np
 from tvm import tirx
 from tvm.s_tir import Schedule
-from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.s_tir.schedule import SBlockRV
 
 from .contraction import Contraction, read_index, weight_is_contiguous
-from .machine import VectorUnit
 from .stages import NotSchedulable, extent_of
 
 # Rows for each of which a copied weight is used once; with fewer the copy costs more than it saves.
 MIN_ROWS_FOR_COPY = 8
+# A weight whose rows are longer than so many tiles is copied.
+FAR_COLUMNS = 8
+# Elements below which a copy stays on one thread.
+PARALLEL_ELEMENTS = 65536
 
 
 @dataclass(frozen=True)
@@ -87,38 +90,50 @@ def weight_order(sch: Schedule, anchor: SBlockRV, c: Contraction, columns: int) 
     inner = [dims[axis] for axis in c.reductions if axis in dims]
     rank = len(c.weight.indices)
     outer = [d for d in range(rank) if d != dims[c.column] and d not in inner]
-    return WeightOrder(
-        outer, dims[c.column], inner, columns if extent % columns == 0 else extent
-    )
+    return WeightOrder(outer, dims[c.column], inner, columns if extent % columns == 0 else extent)
 
 
-def copy_weight_in_kernel(
-    sch: Schedule, anchor: SBlockRV, c: Contraction, columns: int, unit: VectorUnit
-) -> bool:
-    """Let the kernel copy a weight whose columns are not contiguous; return whether it does.
+def should_copy_weight(sch: Schedule, anchor: SBlockRV, c: Contraction, columns: int) -> bool:
+    """Return whether a kernel is faster with its own copy of the weight.
+
+    Where columns are not contiguous vectors cannot be loaded without one. Where they are, but the
+    next step of the reduction is far away, each step costs a page and a few sets of the cache.
 
     Raises
     ------
     NotSchedulable
-        Where the weight is not contiguous and too few rows would use the copy.
+        Where there should be a copy but too few rows would use it.
     """
-    if weight_is_contiguous(sch, anchor, c):
+    rows = prod(c.size(i) for i in c.rows())
+    contiguous = weight_is_contiguous(sch, anchor, c)
+    shape = [extent_of(size) or 1 for size in c.weight.source.shape]
+    if contiguous and (rows < MIN_ROWS_FOR_COPY or shape[-1] <= FAR_COLUMNS * columns):
         return False
-    if prod(c.size(i) for i in c.rows()) < MIN_ROWS_FOR_COPY:
+    if rows < MIN_ROWS_FOR_COPY:
         raise NotSchedulable("too few rows for a copy of the weight")
+    return extent_of(c.weight.source.shape[-1]) is not None
+
+
+def copy_weight(
+    sch: Schedule, anchor: SBlockRV, c: Contraction, columns: int, *, whole: bool
+) -> SBlockRV:
+    """Insert a copy of the weight in the kernel's order; return its block.
+
+    With `whole` the copy is scheduled, as a stage of its own before the kernel.
+    """
     order = weight_order(sch, anchor, c, columns)
     copy = sch.cache_read(anchor, read_index(sch, anchor, c.weight), "global")
     sch.transform_layout(copy, ("write", 0), order.index_map())
-    loops: list[LoopRV] = list(sch.get_loops(copy))
-    outermost = [loops[d] for d in (*order.outer, order.column)]
-    rest = [loops[d] for d in range(len(loops)) if d not in (*order.outer, order.column)]
-    column = outermost.pop()
-    tiles, lane = sch.split(column, [None, order.columns])
-    sch.reorder(*outermost, tiles, *rest, lane)
-    task = sch.fuse(*outermost, tiles)
-    if prod(extent_of(s) or 1 for s in c.weight.source.shape) >= 65536:
-        sch.parallel(task)
-    return True
+    if whole:
+        loops = list(sch.get_loops(copy))
+        outer = [*order.outer, order.column]
+        tiles, lane = sch.split(loops[order.column], [None, order.columns])
+        rest = [loop for d, loop in enumerate(loops) if d not in outer]
+        sch.reorder(*[loops[d] for d in order.outer], tiles, *rest, lane)
+        task = sch.fuse(*[loops[d] for d in order.outer], tiles)
+        if prod(extent_of(s) or 1 for s in c.weight.source.shape) >= PARALLEL_ELEMENTS:
+            sch.parallel(task)
+    return copy
 
 
 def parameter_of(func: tirx.PrimFunc, c: Contraction) -> int | None:

@@ -16,6 +16,7 @@ from .conv2d import Conv2d
 from .elementwise import Elementwise
 from .machine import is_cpu
 from .matmul import Matmul
+from .reduction import Reduction
 from .window import Window
 
 
@@ -23,9 +24,9 @@ def cpu_rules() -> list[ScheduleRule]:
     """Return this package's schedule rules for CPU kernels, in the order they are tried.
 
     They are meant for `tvm.s_tir.dlight.ApplyDefaultSchedule(*cpu_rules())`. A rule that does not
-    apply to a kernel, or fails on it, passes it on; a kernel that no rule takes is left unscheduled.
+    apply to a kernel, or fails on it, passes it on; a kernel that no rule takes stays unscheduled.
     """
-    return [Conv2d(), Matmul(), Window(), Elementwise(), dl.cpu.Reduction()]
+    return [Conv2d(), Matmul(), Window(), Reduction(), Elementwise()]
 
 
 def build_pipeline(
@@ -68,9 +69,7 @@ def build_pipeline(
     passes += backend.finalize_passes(target)
 
     @tvm.transform.module_pass(opt_level=0, name="tvm_tensat.schedule.build_pipeline")
-    def pipeline(
-        mod: tvm.ir.IRModule, _ctx: tvm.transform.PassContext
-    ) -> tvm.ir.IRModule:
+    def pipeline(mod: tvm.ir.IRModule, _ctx: tvm.transform.PassContext) -> tvm.ir.IRModule:
         with target:
             return tvm.transform.Sequential(passes)(mod)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+import tvm
 from tvm import s_tir, tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.dlight import ScheduleRule
@@ -24,7 +25,16 @@ class CpuRule(ScheduleRule):  # type: ignore[misc]
     TVM's schedule primitives refuse what they cannot do with an exception. A default schedule must
     never be the reason why a model does not compile, so any refusal means: try the next rule. The
     kernel is scheduled on a copy, which is dropped in that case.
+
+    Attributes
+    ----------
+    narrows_indices : bool
+        Whether loops count in 32 bits already in the scheduled kernel. A later pass of TVM 0.27
+        narrows them too, but gives loops new variables then and loses their hints for
+        LoopPartition.
     """
+
+    narrows_indices = False
 
     def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
         """Return the scheduled kernel, or None where the rule does not apply."""
@@ -39,9 +49,8 @@ class CpuRule(ScheduleRule):  # type: ignore[misc]
         except Exception as error:
             logger.debug("%s fails: %s", type(self).__name__, error)
             return None
-        name = type(self).__name__
-        scheduled = sch.mod["main"].with_attr(SCHEDULED_BY, name)
-        return s_tir.Schedule(scheduled)
+        scheduled = _narrowed(sch.mod["main"]) if self.narrows_indices else sch.mod["main"]
+        return s_tir.Schedule(scheduled.with_attr(SCHEDULED_BY, type(self).__name__))
 
     def schedule(self, sch: Schedule, unit: VectorUnit) -> None:
         """Schedule the kernel in place.
@@ -52,3 +61,15 @@ class CpuRule(ScheduleRule):  # type: ignore[misc]
             Where the kernel is not of the rule's form.
         """
         raise NotImplementedError
+
+
+def _narrowed(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Return the kernel with 32-bit indices, or itself where TVM cannot narrow it."""
+    shapes = [size for param in func.params for size in getattr(param.ty, "shape", ())]
+    if not all(isinstance(size, tirx.IntImm) for size in shapes):
+        return func
+    try:
+        return tirx.transform.ForceNarrowIndexToInt32()(tvm.IRModule({"main": func}))["main"]
+    except Exception as error:
+        logger.debug("indices stay 64 bits wide: %s", error)
+        return func

@@ -66,7 +66,9 @@ def loads(expr: Any) -> list[TensorLoad]:
 
 def mentions(exprs: Any, var: Any) -> bool:
     """Return whether a variable occurs in any of the expressions."""
-    return any(part.same_as(var) for expr in exprs for part in walk(expr) if hasattr(part, "same_as"))
+    return any(
+        part.same_as(var) for expr in exprs for part in walk(expr) if hasattr(part, "same_as")
+    )
 
 
 def root_blocks(sch: Schedule) -> list[SBlockRV]:
@@ -132,8 +134,9 @@ def match_output(sch: Schedule, output: SBlockRV, anchor: SBlockRV) -> dict[int,
             raise NotSchedulable("the epilogue moves elements")
         found[dim] = at[0]
     same = all(
-        all(a.same_as(b) or extent_of(a) is not None for a, b in zip(r.indices, reads[0].indices))
-        for r in reads
+        a.same_as(b) or extent_of(a) is not None
+        for read in reads
+        for a, b in zip(read.indices, reads[0].indices, strict=True)
     )
     extents = axis_extents(sch, output)
     broadcast = [i for i, e in enumerate(extents) if e != 1 and i not in found.values()]

@@ -10,7 +10,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from .contraction import BATCH, COLUMN, ROW, Contraction, read_index
 from .machine import VectorUnit
-from .stages import Stages, extent_of, loops_of
+from .stages import Stages, extent_of, loops_of, mentions
 
 # Products below which a kernel stays on one thread.
 PARALLEL_PRODUCTS = 200_000
@@ -20,6 +20,8 @@ WEIGHT_BLOCK_BYTES = 128 * 1024
 MIN_BLOCK_COLUMNS = 128
 # Bytes of activations in one block of rows.
 ROW_BLOCK_BYTES = 128 * 1024
+# How much longer a row in a cut tile takes.
+CUT_PENALTY = 2.0
 # A plane of the activation as long as this puts each channel on another page.
 PAGE_BYTES = 4096
 
@@ -63,22 +65,28 @@ def _cycles_per_product(rows: int, vectors: int, extent: int, unit: VectorUnit) 
 
     Two products and two loads a cycle, and a latency of four cycles, as on every server core since
     Haswell and Zen 2. A product of rows that do not exist is lost. LLVM spills when no two
-    registers are left beside accumulators and weights.
+    registers are left beside accumulators and weights. Rows of a cut tile take longer.
     """
     products = rows * vectors
     cycles = max(products / 2, (rows + vectors) / 2, 4.0)
     if products + vectors + 2 > unit.registers:
         cycles *= 1.15 if products + vectors + 1 <= unit.registers else 2.0
-    waste = -(-extent // rows) * rows / extent
+    waste = 1 + CUT_PENALTY * (extent % rows) / extent
     return cycles / products * waste
+
+
+def _lanes(width: int, most: int, divide: bool) -> int:
+    """Choose the lanes of a vector: a full register, or a divisor of the columns near it."""
+    if width % most == 0:
+        return most
+    near = largest_divisor(width, most)
+    return near if 2 * near > most or divide or width < most else most
 
 
 def _shape(c: Contraction, unit: VectorUnit, extent: int, exact: bool) -> tuple[int, int, int]:
     """Choose rows, columns and lanes of the tile; `exact` asks for rows that divide the extent."""
-    lanes = unit.lanes(c.bits)
     width = c.column_group or c.size(c.column)
-    if width < lanes or (c.column_group and width % lanes):
-        lanes = largest_divisor(width, lanes) if c.column_group else width
+    lanes = _lanes(width, unit.lanes(c.bits), bool(c.column_group))
     tiles = []
     for vectors in (1, 2, 3, 4):
         if vectors > 1 and (width % (vectors * lanes) or c.extents[c.column] is None):
@@ -92,7 +100,7 @@ def _shape(c: Contraction, unit: VectorUnit, extent: int, exact: bool) -> tuple[
     return rows, columns, lanes
 
 
-def choose(c: Contraction, unit: VectorUnit, *, rows_innermost: bool) -> Tile:
+def choose(c: Contraction, unit: VectorUnit) -> Tile:
     """Choose the tile of a contraction for the registers of a target."""
     rows = c.rows()
     if not rows:
@@ -101,17 +109,21 @@ def choose(c: Contraction, unit: VectorUnit, *, rows_innermost: bool) -> Tile:
         vectors = largest_divisor(width // lanes, 8) if width % lanes == 0 else 1
         return Tile(-1, 1, vectors * lanes, lanes, _panels(c, vectors * lanes), 1, False)
     row = rows[-1]
-    height, columns, lanes = _shape(c, unit, c.size(row), rows_innermost)
+    height, columns, lanes = _shape(c, unit, c.size(row), c.windowed or len(c.reductions) > 1)
     panels = _panels(c, columns)
     row_bytes = max(1, height * c.depth * c.bits // 8)
     tiles = max(1, c.size(row) // height)
     row_tiles = largest_divisor(tiles, max(1, ROW_BLOCK_BYTES // row_bytes))
+    if c.size(row) % height:
+        row_tiles = tiles + 1
     return Tile(row, height, columns, lanes, panels, row_tiles, _should_copy(c, panels * columns))
 
 
 def _panels(c: Contraction, columns: int) -> int:
     """Return how many tiles of columns share a block: even shares of all of them."""
     tiles = -(-c.size(c.column) // columns)
+    if c.size(c.column) % columns:
+        return tiles
     panel_bytes = max(1, columns * c.depth * c.bits // 8)
     fit = max(-(-MIN_BLOCK_COLUMNS // columns), WEIGHT_BLOCK_BYTES // panel_bytes)
     return -(-tiles // -(-tiles // fit))
@@ -138,14 +150,19 @@ def row_is_innermost(stages: Stages, c: Contraction) -> bool:
 
 
 def apply(
-    sch: Schedule, stages: Stages, c: Contraction, tile: Tile, unit: VectorUnit
+    sch: Schedule,
+    stages: Stages,
+    c: Contraction,
+    tile: Tile,
+    unit: VectorUnit,
+    weight_copy: SBlockRV | None = None,
 ) -> None:
     """Schedule the anchor and its epilogue as register tiles.
 
     The output block is tiled, and the anchor is computed inside the tile, in a buffer so small that
     LLVM keeps it in registers through the whole reduction. Where the result is contiguous along
     the rows, the registers pass through a second small buffer, in which the epilogue reads them
-    the other way.
+    the other way. A copy of the weight, if the kernel makes one, is made for each block of columns.
     """
     moved = row_is_innermost(stages, c)
     output, anchor = stages.output, stages.anchor
@@ -167,6 +184,9 @@ def apply(
         inner = [column, row] if moved else [row, column]
     sch.reorder(*outer, *level, *inner)
     task = sch.fuse(*outer)
+    for loop, extent, part in _cut(c, tile, level):
+        if extent % part:
+            sch.annotate(loop, "pragma_loop_partition_hint", True)
 
     if staging is not None:
         sch.set_scope(staging, 0, "local")
@@ -176,6 +196,9 @@ def apply(
     sch.compute_at(anchor, level[-1], preserve_unit_loops=True)
     if tile.copy_activation:
         _copy_activation(sch, anchor, c, task, unit)
+    if weight_copy is not None:
+        sch.compute_at(weight_copy, task, preserve_unit_loops=True)
+        _vectorize_copy(sch, weight_copy, tile, unit)
     if c.products >= PARALLEL_PRODUCTS:
         sch.parallel(task)
     if not moved:
@@ -183,6 +206,18 @@ def apply(
     elif unit.vectorize and tile.rows > 1:
         sch.vectorize(inner[-1])
     _reduce(sch, anchor, c, tile, unit)
+
+
+def _cut(c: Contraction, tile: Tile, level: list[LoopRV]) -> list[tuple[LoopRV, int, int]]:
+    """Return the loops over tiles with the extents that they cut, and the part that a tile is.
+
+    Where a part does not divide its extent, the last tile has a condition in its inner loops. TVM's
+    LoopPartition gives that tile code of its own, so that the other tiles have none.
+    """
+    extents = [(c.size(c.column), tile.columns)]
+    if tile.row >= 0:
+        extents.append((c.size(tile.row), tile.rows))
+    return [(loop, *extent) for loop, extent in zip(level, extents, strict=True)]
 
 
 def _axes(axis: dict[int, LoopRV], c: Contraction, role: str, but: int) -> list[LoopRV]:
@@ -199,6 +234,17 @@ def _copy_activation(
     extent = extent_of(sch.get(last).extent)
     if unit.vectorize and extent is not None and extent <= 64:
         sch.vectorize(last)
+
+
+def _vectorize_copy(sch: Schedule, copy: SBlockRV, tile: Tile, unit: VectorUnit) -> None:
+    """Copy vectors where the weight's last axis is that of the columns."""
+    stmt = sch.get(copy)
+    loop = list(sch.get_loops(copy))[-1]
+    extent = extent_of(sch.get(loop).extent)
+    in_tile = mentions(stmt.body.indices[-1:], stmt.iter_vars[-1].var)
+    if unit.vectorize and in_tile and extent is not None and extent % tile.lanes == 0:
+        _, lane = sch.split(loop, [None, tile.lanes])
+        sch.vectorize(lane)
 
 
 def _vectors(

@@ -9,15 +9,23 @@ from __future__ import annotations
 from math import prod
 
 from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import SBlockRV
 
-from .elementwise import schedule_injective
 from .machine import VectorUnit
 from .rule import CpuRule
-from .stages import NotSchedulable, REDUCE, axis_extents, extent_of, loops_of, stages_of
+from .stages import REDUCE, NotSchedulable, axis_extents, loads, loops_of, mentions, stages_of
+from .tile import largest_divisor
 
 PARALLEL_WORK = 100_000
 UNROLLED_WINDOW = 49
-WIDEST_VECTOR = 64
+
+
+def _run(wide: int, lanes: int) -> int:
+    """Return the pixels of a row that are computed together: up to two vectors."""
+    if wide <= 2 * lanes:
+        return wide
+    divisor = largest_divisor(wide, 2 * lanes)
+    return divisor if divisor * 2 >= lanes else wide if wide <= 8 * lanes else lanes
 
 
 class Window(CpuRule):
@@ -32,21 +40,28 @@ class Window(CpuRule):
         window = [i for i, kind in enumerate(kinds) if kind == REDUCE]
         area = prod(extents[i] or 64 for i in window)
         loops = loops_of(sch, output)
+        if not _has_window(sch, anchor):
+            raise NotSchedulable("no index adds a pixel and a window position")
         if len(loops) < 2:
             raise NotSchedulable("the result has no rows")
         work = area * prod(extent or 64 for extent in axis_extents(sch, output))
+        wide = axis_extents(sch, output)[-1]
+        if wide == 1:
+            raise NotSchedulable("rows of one pixel")
         sch.set_scope(anchor, 0, "local")
         task = sch.fuse(*loops[:-2]) if len(loops) > 2 else loops[0]
-        sch.compute_at(anchor, loops[-2], preserve_unit_loops=True)
+        run, row = loops[-1], loops[-2]
+        if wide is not None:
+            row, run = sch.split(run, [None, _run(wide, unit.lanes(32))])
+        sch.compute_at(anchor, row, preserve_unit_loops=True)
         for producer in reversed(stages.producers):
             sch.compute_at(producer, task, preserve_unit_loops=True)
         if work >= PARALLEL_WORK:
             sch.parallel(task)
-        wide = axis_extents(sch, output)[-1]
-        vector = unit.vectorize and wide is not None and 1 < wide <= WIDEST_VECTOR
+        vector = unit.vectorize and wide is not None
         if vector:
-            sch.vectorize(loops[-1])
-        inner = list(sch.get_loops(anchor))[-len(kinds):]
+            sch.vectorize(run)
+        inner = list(sch.get_loops(anchor))[-len(kinds) :]
         reduced = [inner[i] for i in window]
         fixed = [loop for i, loop in enumerate(inner) if i not in window]
         if vector:
@@ -56,3 +71,14 @@ class Window(CpuRule):
                     sch.unroll(loop)
             sch.vectorize(fixed[-1])
         sch.decompose_reduction(anchor, reduced[0])
+
+
+def _has_window(sch: Schedule, anchor: SBlockRV) -> bool:
+    stmt = sch.get(anchor)
+    reduced = [axis.var for axis in stmt.iter_vars if int(axis.iter_type) == REDUCE]
+    spatial = [axis.var for axis in stmt.iter_vars if int(axis.iter_type) != REDUCE]
+    return any(
+        any(mentions([index], r) for r in reduced) and any(mentions([index], s) for s in spatial)
+        for load in loads(stmt.body.value)
+        for index in load.indices
+    )
