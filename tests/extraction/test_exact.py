@@ -77,7 +77,7 @@ def test_the_published_program_agrees_with_brute_force(problem: Problem, order: 
 def test_solvers_agree_on_medium_problems(seed: int, monkeypatch):
     draw = np.random.default_rng(seed)
     problem = random_problem(
-        seed, 50, back=draw.choice([0.05, 0.2, 0.4]), span=int(draw.integers(4, 20))
+        seed, 40, back=draw.choice([0.05, 0.2, 0.4]), span=int(draw.integers(4, 20))
     )
     monkeypatch.setattr(exact, "is_tiny", lambda problem: False)
     by_highs, by_cbc = solve_inside(problem, "highs"), solve_inside(problem, "cbc")

@@ -203,6 +203,13 @@ def test_solver_process_that_crashes_costs_nothing_but_the_proof(hard, monkeypat
     assert found.status.startswith("feasible: the solver process ended with code 1")
 
 
+def test_solver_process_that_cannot_start_costs_nothing_but_the_proof(hard, monkeypatch):
+    monkeypatch.setattr(process.sys, "executable", "/no/such/python")
+    found = extract(hard, "ilp-tensat-real")
+    check_extraction(hard, found.choice)
+    assert found.status.startswith("feasible: a solver process cannot be started")
+
+
 @pytest.mark.parametrize(
     ("messages", "status"),
     [

@@ -12,6 +12,7 @@ and mip, but not TVM, whose import takes seconds.
 from __future__ import annotations
 
 import contextlib
+import os
 import pickle
 import queue
 import subprocess
@@ -43,13 +44,19 @@ def run_in_process(task: tuple[Any, ...], deadline: float) -> Generator[Any, Non
         without ``("done",)``: it crashed or was killed at the deadline.
     """
     with tempfile.TemporaryFile() as errors:
-        child = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("worker.py"))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            start_new_session=True,  # a terminal's Ctrl-C is for the parent, which keeps the best
-        )
+        try:
+            child = subprocess.Popen(
+                [sys.executable, str(Path(__file__).with_name("worker.py"))],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                # What can be imported here can be imported there.
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                start_new_session=True,  # a terminal's Ctrl-C is for the parent
+            )
+        except (OSError, TypeError) as error:  # no interpreter of its own: embedded, or moved away
+            yield ("failed", f"a solver process cannot be started ({error})")
+            return
         try:
             yield from _messages(child, task, deadline, errors)
         finally:

@@ -13,7 +13,8 @@ from typing import IO, Any
 
 def _without_parent_package() -> None:
     """Make ``tvm_tensat.extraction`` importable without executing ``tvm_tensat/__init__.py``."""
-    sys.path.pop(0)  # the folder of this file, put there by Python
+    if sys.path and Path(sys.path[0]) == Path(__file__).parent:
+        sys.path.pop(0)  # put there by Python, which was started with this file's path
     package = types.ModuleType("tvm_tensat")
     package.__path__ = [str(Path(__file__).parents[1])]
     sys.modules["tvm_tensat"] = package
