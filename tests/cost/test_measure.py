@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from tvm import relax
 from tests.cost.kernels import TARGET, calling, kernel, matmul, relu, tensor
 from tvm_tensat.cost import CostStore, MeasureError, Measurement, measure
 from tvm_tensat.cost.machine import target_text
-from tvm_tensat.cost.pool import Worker
+from tvm_tensat.cost.pool import Stopped, Worker, machine_lock
 from tvm_tensat.cost.worker import Task, build
 
 LLVM = target_text(TARGET)
@@ -202,3 +203,24 @@ def test_a_kernel_is_measured_on_cuda(store: CostStore) -> None:
     measurement = measure([matmul(64, 256, 256)], target, store=store, timeout=60.0)[0]
     assert measurement.error is None and measurement.seconds is not None
     assert 1e-7 < measurement.seconds < 1e-2
+
+
+def test_builders_share_the_machine_and_a_timer_has_it_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # not the lock that others use now
+
+    def free(exclusive: bool) -> bool:
+        try:
+            with machine_lock(exclusive, stop=lambda: True):
+                return True
+        except Stopped:
+            return False
+
+    with machine_lock(exclusive=False):
+        assert free(exclusive=False)
+        assert not free(exclusive=True)
+    with machine_lock(exclusive=True):
+        assert not free(exclusive=False)
+        assert not free(exclusive=True)
+    assert free(exclusive=True)

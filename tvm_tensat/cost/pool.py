@@ -16,14 +16,14 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 from tvm.support.popen_pool import PopenWorker
 
 from tvm_tensat.cost import worker
 from tvm_tensat.cost.kernel import MeasureError
 
-_POLL_SECONDS = 0.02
+_POLL_SECONDS = 0.005
 _GRACE_SECONDS = 2.0
 """How much later than the worker's own alarm the pool's time-out comes."""
 
@@ -134,7 +134,7 @@ def wait(futures: list[Future[Any]], stop: Callable[[], bool]) -> None:
     while not all(future.done() for future in futures):
         if stop():
             raise Stopped
-        time.sleep(_POLL_SECONDS / 10)
+        time.sleep(_POLL_SECONDS)
 
 
 @contextlib.contextmanager
@@ -142,7 +142,7 @@ def machine_lock(exclusive: bool, stop: Callable[[], bool] = lambda: False) -> I
     """Share this machine with builders, or have it alone for timing.
 
     Advisory, between the processes of one user that use this function; released by the system
-    when its holder dies. Does nothing where the system has no ``flock``.
+    when its holder dies. Not to be taken again by whoever has it. Does nothing where the system has no ``flock``.
 
     Raises
     ------
@@ -154,15 +154,24 @@ def machine_lock(exclusive: bool, stop: Callable[[], bool] = lambda: False) -> I
     except ImportError:
         yield
         return
-    path = Path(tempfile.gettempdir()) / f"tvm-tensat-{os.getuid()}.lock"
-    with path.open("a") as file:
-        kind = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
-        while True:
-            try:
-                fcntl.flock(file, kind | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if stop():
-                    raise Stopped from None
-                time.sleep(_POLL_SECONDS)
+
+    def is_mine(file: IO[str], kind: int) -> bool:
+        try:
+            fcntl.flock(file, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def take(file: IO[str], kind: int) -> None:
+        while not is_mine(file, kind):
+            if stop():
+                raise Stopped
+            time.sleep(_POLL_SECONDS)
+
+    stem = str(Path(tempfile.gettempdir()) / f"tvm-tensat-{os.getuid()}")
+    with Path(stem + ".gate").open("a") as gate, Path(stem + ".lock").open("a") as file:
+        # Whoever waits holds the gate, so that new builders cannot starve a timer.
+        take(gate, fcntl.LOCK_EX)
+        take(file, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
+        fcntl.flock(gate, fcntl.LOCK_UN)
         yield
