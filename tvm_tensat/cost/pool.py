@@ -142,7 +142,8 @@ def machine_lock(exclusive: bool, stop: Callable[[], bool] = lambda: False) -> I
     """Share this machine with builders, or have it alone for timing.
 
     Advisory, between the processes of one user that use this function; released by the system
-    when its holder dies. Not to be taken again by whoever has it. Does nothing where the system has no ``flock``.
+    when its holder dies. Not to be taken again by whoever has it. Does nothing where the system
+    has no ``flock``.
 
     Raises
     ------

@@ -94,14 +94,16 @@ def elements_of(info: TypeInfo) -> int:
     """Return the number of elements; 0 where the shape is unknown or the type holds none."""
     if isinstance(info, TupleInfo):
         return sum(map(elements_of, info.fields))
-    return math.prod(_extents(info)) if isinstance(info, TensorInfo) and _has_shape(info) else 0
+    return (
+        math.prod(_extents(info)) if isinstance(info, TensorInfo) and info.shape is not None else 0
+    )
 
 
 def bytes_of(info: TypeInfo) -> int:
     """Return the size in bytes; 0 where the shape is unknown or the type holds no tensor."""
     if isinstance(info, TupleInfo):
         return sum(map(bytes_of, info.fields))
-    if not isinstance(info, TensorInfo) or not _has_shape(info):
+    if not isinstance(info, TensorInfo) or info.shape is None:
         return 0
     return -(-elements_of(info) * _bits(info.dtype) // 8)
 
@@ -197,13 +199,9 @@ def _tensors(operands: Sequence[TypeInfo]) -> list[TensorInfo]:
     for operand in operands:
         if isinstance(operand, TupleInfo):
             found += _tensors(operand.fields)
-        elif isinstance(operand, TensorInfo) and _has_shape(operand):
+        elif isinstance(operand, TensorInfo) and operand.shape is not None:
             found.append(operand)
     return found
-
-
-def _has_shape(info: TensorInfo) -> bool:
-    return info.shape is not None
 
 
 def _extents(info: TensorInfo) -> tuple[int, ...]:
