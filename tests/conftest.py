@@ -12,6 +12,9 @@ import tvm
 from numpy.typing import NDArray
 from tvm import relax
 
+from tvm_tensat.cli.target import parse_target
+from tvm_tensat.schedule import build_pipeline
+
 Array = NDArray[np.generic]
 
 
@@ -27,13 +30,9 @@ def random_inputs(module: tvm.IRModule, seed: int = 0) -> list[Array]:
     return values
 
 
-def build(
-    module: tvm.IRModule, target: str | dict[str, object] = "llvm"
-) -> Callable[[Sequence[Array]], list[Array]]:
-    """Build a module as the product does; the function returned runs its ``main`` on the CPU."""
-    from tvm_tensat.schedule import build_pipeline
-
-    target = tvm.target.Target(target)
+def build(module: tvm.IRModule) -> Callable[[Sequence[Array]], list[Array]]:
+    """Build a module as ``tvmc`` does for this CPU; the function returned runs its ``main``."""
+    target = parse_target("llvm")
     executable = tvm.compile(module, target, relax_pipeline=build_pipeline(target))
     machine = relax.VirtualMachine(executable, tvm.cpu())
 

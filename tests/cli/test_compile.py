@@ -188,3 +188,31 @@ def test_a_failed_export_leaves_the_old_library(folder):
         raise OSError("disk full")
     assert path.read_text(encoding="utf-8") == "old"
     assert list(folder.glob(".kept*")) == []
+
+
+def test_tensat_optimizes_and_the_outputs_stay(tvmc, folder):
+    generator = np.random.default_rng(0)
+    weights = {n: generator.standard_normal((64, 64)).astype(np.float32) for n in "ab"}
+    nodes = [helper.make_node("MatMul", ["x", n], [f"out_{n}"], name=n) for n in "ab"]
+    outputs = {f"out_{n}": [16, 64] for n in "ab"}
+    write_onnx(
+        folder / "two.onnx", *nodes, inputs={"x": [16, 64]}, outputs=outputs, weights=weights
+    )
+    options = ["--tensat", "--tensat-costs", "estimated", "--tensat-race", "false"]
+    done = tvmc(
+        "compile", "two.onnx", "--target", "llvm", "--json", *options, "--tensat-report", "two.json"
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads((folder / "two.json").read_text(encoding="utf-8"))
+    assert json.loads(done.stdout)["tensat"] == report
+    assert report["options"]["costs"] == "estimated"
+    assert report["options"]["race"] is False
+
+    x = generator.standard_normal((16, 64)).astype(np.float32)
+    np.savez(folder / "two_in.npz", x=x)
+    assert tvmc("run", "two.so", "-i", "two_in.npz", "-o", "two_out.npz").returncode == 0
+    with np.load(folder / "two_out.npz") as results:
+        for place, n in enumerate("ab"):
+            np.testing.assert_allclose(
+                results[f"output_{place}"], x @ weights[n], rtol=1e-3, atol=1e-4
+            )

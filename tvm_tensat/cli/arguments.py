@@ -1,34 +1,35 @@
-"""The language of the command line: every option, with its default and unit.
-
-Options of the pass are generated from `TensatOptions`, one ``--tensat-NAME`` for each field, so
-that the command line cannot lag behind the pass.
-"""
+"""The language of the command line: every option, with its default and unit."""
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import difflib
-import re
-import types
-import typing
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn, Union
+from typing import Any, NoReturn
 
 from tvm_tensat import __version__
 from tvm_tensat.cli.errors import CommandError
-from tvm_tensat.passes.options import TensatOptions
-
-TENSAT_PREFIX = "tensat_option_"
-"""Options of the pass are found in the parsed namespace under this prefix and their name."""
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that raises `CommandError` instead of printing its usage."""
+    """An argument parser that raises `CommandError` instead of printing its usage.
+
+    Parameters
+    ----------
+    fill : callable, optional
+        Adds the arguments when they are first needed, so that a command does not pay for others.
+    """
+
+    def __init__(self, *, fill: Callable[[Parser], None] | None = None, **settings: Any) -> None:
+        super().__init__(allow_abbrev=False, **settings)
+        self._fill = fill
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse; refuse unknown options here, where the command and its options are known."""
+        if self._fill is not None:
+            self._fill(self)
+            self._fill = None
         parsed, unknown = super().parse_known_args(args, namespace)
         for text in unknown:
             near = difflib.get_close_matches(text.partition("=")[0], self._option_string_actions)
@@ -46,18 +47,16 @@ def build_parser() -> argparse.ArgumentParser:
         prog="tvmc",
         description="Compile models with Apache TVM, optimized by equality saturation, and run "
         "them. Exit codes: 0; 4 on errors; 5 when an optional package is missing.",
-        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"tvm-tensat {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    _add_compile(commands.add_parser("compile", help="model file to shared library"))
-    _add_run(commands.add_parser("run", help="run a compiled model, print its time and outputs"))
+    commands.add_parser("compile", help="model file to shared library", fill=_add_compile)
+    commands.add_parser("run", help="run a compiled model, print its time", fill=_add_run)
     return parser
 
 
 def _add_compile(parser: argparse.ArgumentParser) -> None:
     parser.description = "Compile a model to a shared library that `tvmc run` and TVM load."
-    parser.allow_abbrev = False
     add = parser.add_argument
     add(
         "model",
@@ -89,14 +88,14 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
     _add_verbose(parser)
     add("--tensat", action="store_true", help="optimize by equality saturation; print the report")
     add("--tensat-report", type=Path, metavar="FILE", help="write the report as JSON")
-    group = parser.add_argument_group("options of the optimization (need --tensat)")
-    for field in dataclasses.fields(TensatOptions):
-        _add_tensat_option(group, field)
+    # The pass imports TVM; only this command needs it before it runs.
+    from tvm_tensat.cli.tensat_options import add_tensat_options
+
+    add_tensat_options(parser.add_argument_group("options of the optimization (need --tensat)"))
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.description = "Run a shared library that `tvmc compile` wrote."
-    parser.allow_abbrev = False
     add = parser.add_argument
     add("library", type=Path, metavar="LIBRARY", help="what `tvmc compile` wrote")
     add(
@@ -136,95 +135,6 @@ def _add_verbose(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="say more; on errors, print the traceback"
     )
-
-
-def tensat_options(args: argparse.Namespace) -> TensatOptions:
-    """Return the options of the pass that were given, others at their defaults.
-
-    Raises
-    ------
-    CommandError
-        When options were given without ``--tensat``, or with values that the pass refuses.
-    """
-    given = {
-        name.removeprefix(TENSAT_PREFIX): value
-        for name, value in vars(args).items()
-        if name.startswith(TENSAT_PREFIX)
-    }
-    flags = [_flag(name) for name in given]
-    if args.tensat_report is not None:
-        flags.append("--tensat-report")
-    if flags and not args.tensat:
-        raise CommandError(f"{', '.join(flags)}: needs --tensat; add it, or leave the option out")
-    # Costs must be those of the kernels that are deployed, so the same records are the default.
-    given.setdefault("tuning_records", args.tuning_records)
-    try:
-        return TensatOptions(**given)
-    except (TypeError, ValueError) as error:
-        raise CommandError(f"{', '.join(flags)}: {error}") from error
-
-
-def _flag(name: str) -> str:
-    return "--tensat-" + name.replace("_", "-")
-
-
-def _add_tensat_option(group: Any, field: dataclasses.Field[Any]) -> None:
-    """Add the option of one field: its type, choices, default and unit come from the field."""
-    kind, optional = _value_type(field)
-    parse = _boolean if kind is bool else kind
-    choices = field.metadata.get("choices")
-    unit = field.metadata.get("unit")
-    text = (
-        f"{field.metadata.get('help', '')} (default: {_shown(getattr(TensatOptions(), field.name))}"
-    )
-    text += f" {unit})" if unit else ")"
-    group.add_argument(
-        _flag(field.name),
-        dest=TENSAT_PREFIX + field.name,
-        default=argparse.SUPPRESS,
-        type=_or_none(parse, kind.__name__) if optional else parse,
-        metavar="{" + ",".join(map(str, choices)) + "}" if choices else kind.__name__.upper(),
-        choices=[*choices, None] if choices and optional else choices,
-        help=text.strip().replace("%", "%%"),
-    )
-
-
-def _value_type(field: dataclasses.Field[Any]) -> tuple[type, bool]:
-    """Return the type of a field's values, and whether None is one of them."""
-    hint = typing.get_type_hints(TensatOptions)[field.name]
-    members = [hint]
-    if typing.get_origin(hint) in (Union, types.UnionType):
-        members = list(typing.get_args(hint))
-    optional = type(None) in members
-    members = [member for member in members if member is not type(None)]
-    literals = typing.get_args(members[0]) if typing.get_origin(members[0]) else ()
-    kind = type(literals[0]) if literals else members[0]
-    for supported in (bool, int, float, str, Path):
-        if kind is supported:
-            return kind, optional
-    raise TypeError(f"TensatOptions.{field.name}: no command line option for type {hint}")
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, bool) or value is None:
-        return str(value).lower()
-    return str(value)
-
-
-def _or_none(parse: Callable[[str], Any], name: str) -> Callable[[str], Any]:
-    def convert(text: str) -> Any:
-        return None if text.lower() == "none" else parse(text)
-
-    convert.__name__ = name  # argparse names it in "invalid ... value"
-    return convert
-
-
-def _boolean(text: str) -> bool:
-    if re.fullmatch("true|yes|on|1", text, re.IGNORECASE):
-        return True
-    if re.fullmatch("false|no|off|0", text, re.IGNORECASE):
-        return False
-    raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
 
 
 def _positive(text: str) -> int:
