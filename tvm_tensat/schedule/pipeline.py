@@ -56,7 +56,8 @@ def build_pipeline(
     legalize = list(backend.legalize_passes(target))
     tuned = []
     if tuning_records is not None:
-        tuned = [relax.transform.MetaScheduleApplyDatabase(str(tuning_records))]
+        with target:  # the pass asks for the target when it is made
+            tuned = [relax.transform.MetaScheduleApplyDatabase(str(tuning_records))]
     if is_cpu(target):
         passes += [*legalize, *tuned, PackConstantWeights(target)]
         # Kernels whose every call has a packed twin are not called any more.
