@@ -78,7 +78,9 @@ def kernels_of(shape: tuple[int, ...], steps: Sequence[Step]) -> tuple[list[Kern
         whole += [tensor(weight.name, *s) for weight, s in zip(weights, step.weights, strict=True)]
         value = builder.normalize(step.op(x, *weights))
         flags = (False,) + (True,) * len(weights)
-        kernels.append(kernel([x, *weights], value, f"{value.op} {shape} {step.weights}", flags))
+        kernels.append(
+            kernel([x, *weights], value, f"{value.op.name} {shape} {step.weights}", flags)
+        )
         shape = tuple(int(d) for d in value.ty.shape)
     return kernels, Kernel(_chain(whole, steps), (False,) + (True,) * (len(whole) - 1), "whole")
 

@@ -22,6 +22,8 @@ import tvm
 from tvm import relax
 
 MAX_COPIES = 64
+"""Enough for products of a vector with 512x512 weights: with 32 copies their sum was 0.72 of what
+a chain of 64 took, with 64 copies 0.89 (noisy). Building takes about 10 ms a copy."""
 COPIES_WITHOUT_WEIGHTS = 4
 """Copies of a kernel without weights, each on activations of its own."""
 _SINK = "vm.builtin.shape_of"
@@ -113,7 +115,8 @@ def rotate(module: tvm.IRModule, weights: tuple[bool, ...], rotation_bytes: int)
     renamed = dict(zip(shared, single_shared, strict=True))
     once = [renamed.get(arg, arg) if isinstance(arg, relax.Var) else arg for arg in arguments[0]]
     result["single"] = _apply_each(function, [once], single_shared, "single")
-    return Rotation(result, copies, tuple(activations))
+    # Calls that were made by hand have no types yet.
+    return Rotation(relax.transform.Normalize()(result), copies, tuple(activations))
 
 
 def _static_shape(param: relax.Var) -> tuple[int, ...]:
