@@ -1,10 +1,11 @@
 """Products of matrices whose axes are in another order, or grouped otherwise.
 
-    (a·b)^T         =  b^T·a^T                      transpose_of_a_product, product_of_transposes
-    (x permuted)·w  =  (x·w) permuted               product_of_a_permuted_operand, ...
-    x·w             =  (x as one matrix)·w, reshaped  product_of_flattened_rows, ...
+    (a·b)^T         =  b^T·a^T                         transpose_of_a_product, product_of_transposes
+    (x permuted)·w  =  (x·w) permuted                  product_of_a_permuted_operand, ...
+    x·w             =  (x as one matrix)·w, reshaped   product_of_flattened_rows
 
-Each element of the result is the same sum in the same order, so all are `EXACT`.
+Each element of the result is the same sum in the same order, so all are `EXACT`. The last has no
+way back: one matrix is the form in which products meet, and its reshapes are views.
 """
 
 from __future__ import annotations
@@ -84,19 +85,6 @@ def product_of_flattened_rows(x, w):
     need_an_input(x, w)
     if x.ndim < 3 or w.ndim != 2:
         refuse("no batches on the left, or some on the right")
-    rows = prod(x.sizes[:-1])
+    rows = prod(int(extent) for extent in x.shape[:-1])
     flat = product.on(reshape(x, shape=(rows, x.shape[-1])), w)
     yield reshape(flat, shape=product.shape)
-
-
-@rule(keeps=EXACT, dtypes=ANY)
-def product_of_rows_in_another_shape(x, w):
-    """A product does not depend on how the rows of its left operand are grouped."""
-    other = reshape(x)
-    product = matmul(other, w)
-    yield product
-    need_matrices(x, other)
-    need_an_input(x, w)
-    if w.ndim != 2 or x.shape[-1] != other.shape[-1]:
-        refuse("the reshape moves the inner axis, or the right operand has batches")
-    yield reshape(product.on(x, w), shape=product.shape)

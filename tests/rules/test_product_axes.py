@@ -50,23 +50,12 @@ def flattened(draw: st.DrawFn):
     return example(rules.product_of_flattened_rows, x, weight(inner, draw(SIZES), dtype=dtype))
 
 
-@st.composite
-def regrouped(draw: st.DrawFn):
-    before, after = draw(st.sampled_from([((2, 6), (12,)), ((12,), (3, 2, 2)), ((3, 4), (2, 6))]))
-    inner, dtype = draw(SIZES), draw(NUMERIC)
-    attrs = ({}, {"shape": (*after, inner)})
-    w = weight(inner, draw(SIZES_OR_SYMBOLS), dtype=dtype)
-    case = tensor(*before, inner, dtype=dtype)
-    return example(rules.product_of_rows_in_another_shape, case, w, attrs=attrs)
-
-
 EXAMPLES: dict[str, Strategy] = {
     "transpose_of_a_product": transposed(rules.transpose_of_a_product),
     "product_of_transposes": transposed(rules.product_of_transposes),
     "product_of_a_permuted_operand": permuted(rules.product_of_a_permuted_operand),
     "permuted_rows_of_a_product": permuted(rules.permuted_rows_of_a_product),
     "product_of_flattened_rows": flattened(),
-    "product_of_rows_in_another_shape": regrouped(),
 }
 
 
@@ -86,9 +75,3 @@ def test_permuted_batches_are_no_transpose():
 def test_symbolic_rows_cannot_be_flattened():
     case = example(rules.product_of_flattened_rows, tensor(2, "n", 3), weight(3, 2))
     assert "symbolic: n" in str(refusal(case))
-
-
-def test_reshapes_of_the_inner_axis_are_refused():
-    attrs = ({}, {"shape": (3, 4)})
-    case = example(rules.product_of_rows_in_another_shape, tensor(4, 3), weight(4, 2), attrs=attrs)
-    assert "moves the inner axis" in str(refusal(case))
