@@ -32,6 +32,9 @@ class ToyLanguage:
             self.operators.append(operator)
         return self.numbers[operator], 0
 
+    def result_type(self, operator: int, operand_types: tuple[int, ...]) -> int:
+        return 0
+
     def operator(self, number: int) -> Operator:
         return self.operators[number]
 

@@ -138,6 +138,9 @@ class Language(Protocol):
             When the operator is ill-typed on these operands.
         """
 
+    def result_type(self, operator: int, operand_types: tuple[int, ...]) -> int:
+        """Return the type of an interned operator's result; memoized, refuses as `make` does."""
+
     def operator(self, number: int) -> Operator:
         """Return the operator with this number."""
 

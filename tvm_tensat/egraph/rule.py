@@ -289,9 +289,8 @@ def bind_sources(
             term.operator, term.language = operator, language
         at += len(terms)
         for term in reversed(terms):
-            described = language.operator(term.operator)
             types = tuple(operand.type for operand in term.operands)
-            _, term.type = language.make(described.name, dict(described.attrs), types)
+            term.type = language.result_type(term.operator, types)
         info = language.info(source.type)
         if dtypes and isinstance(info, TensorInfo) and info.dtype not in dtypes:
             refuse(f"dtype {info.dtype}")

@@ -37,6 +37,7 @@ class RelaxLanguage:
         self._infos: list[TypeInfo] = []
         self._type_number: dict[object, int] = {}
         self._made: dict[object, tuple[int, int] | str] = {}
+        self._result_types: dict[tuple[int, tuple[int, ...]], int] = {}
         self._sources: dict[int, Any] = {}  # operator -> expression, of leaves and weights
         self._leaf_number: dict[Any, int] = {}
         self._weights = WeightTable()
@@ -176,6 +177,21 @@ class RelaxLanguage:
         if isinstance(made, str):
             raise Refusal(made)
         return made
+
+    def result_type(self, operator: int, operand_types: tuple[int, ...]) -> int:
+        """Return the type of an interned operator's result on operands of these types.
+
+        Raises
+        ------
+        Refusal
+            When the operator is ill-typed on these operands.
+        """
+        known = self._result_types.get((operator, operand_types))
+        if known is None:
+            described = self._operators[operator]
+            _, known = self.make(described.name, dict(described.attrs), operand_types)
+            self._result_types[operator, operand_types] = known
+        return known
 
     def _make(
         self, name: str, attrs: Mapping[str, object], operand_types: tuple[int, ...]
