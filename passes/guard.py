@@ -18,6 +18,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from tvm_tensat.cost import machine_lock
 from tvm_tensat.schedule import build_pipeline
 
 # Relative to the largest magnitude of an output, for one operator; errors of a chain of operators
@@ -168,13 +169,25 @@ def race(
     name: str,
     inputs: Sequence[tvm.runtime.Tensor],
     device: tvm.runtime.Device,
+    rounds: int = ROUNDS,
 ) -> Race:
-    """Time a function of several machines in turn."""
+    """Time a function of several machines in turn, having the machine alone."""
+    with machine_lock(exclusive=True):
+        return _race(machines, name, inputs, device, rounds)
+
+
+def _race(
+    machines: Sequence[relax.VirtualMachine],
+    name: str,
+    inputs: Sequence[tvm.runtime.Tensor],
+    device: tvm.runtime.Device,
+    rounds: int,
+) -> Race:
     for machine in machines:
         machine[name](*inputs)  # warm up: pages, caches, threads
     numbers = [_repetitions(machine, name, inputs, device) for machine in machines]
-    times = np.empty((ROUNDS, len(machines)))
-    for turn in range(ROUNDS):
+    times = np.empty((rounds, len(machines)))
+    for turn in range(rounds):
         # The order alternates, so that no module always runs after the same one.
         order = range(len(machines)) if turn % 2 == 0 else reversed(range(len(machines)))
         for k in order:

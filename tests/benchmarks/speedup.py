@@ -77,8 +77,7 @@ def measure_model(name: str, target: Target, rounds: int) -> dict[str, Any]:
     ]
     depth = len(module["main"].body.blocks[0].bindings)
     outputs = [guard.run(machine, "main", inputs) for machine in machines]
-    guard.ROUNDS = rounds
-    race = guard.race(machines, "main", inputs, tvm.cpu())
+    race = guard.race(machines, "main", inputs, tvm.cpu(), rounds)
     best = max(range(2, len(machines)), key=lambda k: race.ratios[k])
     block = result.report.blocks[0] if result.report.blocks else None
     return {

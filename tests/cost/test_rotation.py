@@ -7,7 +7,7 @@ from tvm import relax
 
 from tests.cost.kernels import TARGET, matmul, relu
 from tvm_tensat.cost import Kernel
-from tvm_tensat.cost.rotation import COPIES_WITHOUT_WEIGHTS, MAX_COPIES, rotate
+from tvm_tensat.cost.rotation import FEWEST_COPIES, MAX_COPIES, rotate
 from tvm_tensat.schedule import build_pipeline
 
 KIB = 1 << 10
@@ -39,7 +39,7 @@ def test_each_copy_has_its_own_weights_and_all_have_the_same_activations() -> No
 def test_a_kernel_without_weights_has_activations_for_each_copy() -> None:
     kernel = relu(8)
     rotation = rotate(kernel.module, kernel.weights, 64 * KIB)
-    assert rotation.copies == len(rotation.activations) == COPIES_WITHOUT_WEIGHTS
+    assert rotation.copies == len(rotation.activations) == FEWEST_COPIES
 
 
 @pytest.mark.parametrize("kernel", [matmul(1, 64, 64), relu(8)], ids=lambda k: k.key)

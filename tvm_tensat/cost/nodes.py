@@ -80,6 +80,7 @@ class NodeCosts:
         self.device = device
         self.signatures: list[Signature] = []
         self._result: list[int] = []  # type of each signature's result
+        self.weight_bytes = self._count_weight_bytes()
         self.node_signature = self._sign()
         self.measured: dict[int, Measurement] = {}
         self.measured_now = 0  # of them, those that were not in the store
@@ -142,6 +143,7 @@ class NodeCosts:
             self.device.target,
             store=store,
             tuning_records=self.device.tuning_records,
+            model_bytes=self.weight_bytes,
             progress=show,
             stop=stop,
         )
@@ -179,6 +181,20 @@ class NodeCosts:
                 weights = tuple(bool(value % 2) for value in packed)
                 self.signatures.append(Signature(operator, types, weights))
         return number
+
+    def _count_weight_bytes(self) -> int:
+        """Return the size of the model's weights, which decides how cold they are when used."""
+        graph = self.graph
+        rows = np.flatnonzero(graph.node_rule == FROM_INPUT)
+        return sum(
+            bytes_of(self.language.info(type_number))
+            for operator, type_number in zip(
+                graph.node_operator[rows].tolist(),
+                graph.class_type[graph.node_class[rows]].tolist(),
+                strict=True,
+            )
+            if self.language.operator(operator).name == "weight"
+        )
 
     def _made_of_sources(self) -> set[int]:
         """Signatures of e-nodes with no operand that a kernel makes, so with nothing to fuse into.

@@ -24,8 +24,9 @@ from tvm import relax
 MAX_COPIES = 64
 """Enough for products of a vector with 512x512 weights: with 32 copies their sum was 0.72 of what
 a chain of 64 took, with 64 copies 0.89 (noisy). Building takes about 10 ms a copy."""
-COPIES_WITHOUT_WEIGHTS = 4
-"""Copies of a kernel without weights, each on activations of its own."""
+FEWEST_COPIES = 4
+"""Copies of a kernel without weights, each on activations of its own, and of one whose weights are
+less than a quarter of its activations, which then decide how long it takes."""
 _SINK = "vm.builtin.shape_of"
 _MAX_INDEX = 127
 
@@ -70,15 +71,16 @@ def rotate(module: tvm.IRModule, weights: tuple[bool, ...], rotation_bytes: int)
     if len(weights) != len(function.params):
         raise ValueError(f"{len(function.params)} parameters but {len(weights)} weight flags")
     shapes = [_static_shape(param) for param in function.params]
-    weight_bytes = sum(
+    sizes = [
         math.prod(shape) * np.dtype(_dtype(param)).itemsize
-        for param, shape, is_weight in zip(function.params, shapes, weights, strict=True)
-        if is_weight
-    )
-    if weight_bytes:
-        copies = min(MAX_COPIES, max(1, math.ceil(rotation_bytes / weight_bytes)))
+        for param, shape in zip(function.params, shapes, strict=True)
+    ]
+    weight_bytes = sum(size for size, w in zip(sizes, weights, strict=True) if w)
+    activation_bytes = sum(sizes) - weight_bytes
+    if 4 * weight_bytes < activation_bytes:
+        copies = FEWEST_COPIES
     else:
-        copies = COPIES_WITHOUT_WEIGHTS
+        copies = min(MAX_COPIES, max(1, math.ceil(rotation_bytes / max(weight_bytes, 1))))
     if all(weights):
         copies = 1  # nothing is left to run: it is all computed while building
     highest = min([_MAX_INDEX, *(dim - 1 for shape in shapes for dim in shape)])
