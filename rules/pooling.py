@@ -61,4 +61,8 @@ def max_pool_of_relu(x):
     """The largest of some numbers can be taken before relu, which then sees fewer of them."""
     pooled = max_pool2d(relu(x))
     yield pooled
+    top, left, bottom, right = pooled.padding
+    height, width = pooled.pool_size
+    if pooled.ceil_mode or max(top, bottom) >= height or max(left, right) >= width:
+        refuse("a window may hold nothing but padding")
     yield relu(pooled.on(x))
