@@ -74,7 +74,11 @@ def test_tuning_records_take_precedence(tmp_path):
     tuned = s_tir.Schedule(kernel)
     (block,) = tuned.get_child_blocks(tuned.get_sblock("root"))
     tuned.annotate(tuned.get_loops(block)[0], "from_the_record", 1)
-    workload = database.commit_workload(tvm.IRModule({"main": kernel}))
+    normalized = tvm.IRModule({"main": kernel.with_attr("global_symbol", "main")})
+    tuned = s_tir.Schedule(normalized)
+    (block,) = tuned.get_child_blocks(tuned.get_sblock("root"))
+    tuned.annotate(tuned.get_loops(block)[0], "from_the_record", 1)
+    workload = database.commit_workload(normalized)
     record = ms.database.TuningRecord(tuned.trace, workload, [1.0], HOST)
     database.commit_tuning_record(record)
 
