@@ -12,7 +12,7 @@ oldest e-nodes form an acyclic graph that always derives every class.
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import coo_matrix
+from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
 from tvm_tensat.egraph.columns import Bools, Ints, first_of_equals
@@ -25,7 +25,25 @@ def class_edges(graph: EGraph) -> tuple[Ints, Ints, Ints]:
     """Edges between classes by visible e-nodes, as (row, its class, child class) columns."""
     rows = graph.usable()
     owner, child = graph.edges(rows)
-    return rows[owner], graph.node_class[rows[owner]], child
+    row = rows[owner]
+    return row, graph.node_class[row], child
+
+
+def components(source: Ints, child: Ints, class_count: int) -> Ints:
+    """Return the number of each class's strongly connected component, (classes,) int64.
+
+    SciPy's algorithm (Pearce 2005) numbers a component after all that it leads to, though SciPy
+    does not promise it: where an order is needed, check it. It loops for ever when an edge is given
+    twice (SciPy 1.17), so edges are made unique here.
+    """
+    edge = np.sort(source * class_count + child)
+    once = np.ones(len(edge), np.bool_)
+    once[1:] = edge[1:] != edge[:-1]
+    source, child = np.divmod(edge[once], max(class_count, 1))
+    begin = np.concatenate([[0], np.cumsum(np.bincount(source, minlength=class_count))])
+    matrix = csr_matrix((np.ones(len(child)), child, begin), shape=(class_count, class_count))
+    _, label = connected_components(matrix, directed=True, connection="strong")
+    return label.astype(np.int64)
 
 
 def levels(source: Ints, child: Ints, class_count: int) -> tuple[list[Ints], Bools]:
@@ -100,7 +118,49 @@ def depends_on(graph: EGraph, asked: Ints, column: Ints, member: Ints, of_set: I
     answer = np.zeros(len(asked), np.bool_)
     _, source, child = class_edges(graph)
     class_count = len(graph.class_type)
-    order, _ = levels(source, child, class_count)
+    rank = components(source, child, class_count)
+    if (rank[source] > rank[child]).all():
+        # A class depends on classes of lower rank only: most questions are answered by that.
+        lowest = np.full(int(of_set.max(initial=-1)) + 1, class_count)
+        np.minimum.at(lowest, of_set, rank[member])
+        open_questions = np.flatnonzero(rank[asked] >= lowest[column])
+        if not len(open_questions):
+            return answer
+        low = int(lowest[column[open_questions]].min())
+        high = int(rank[asked[open_questions]].max())
+        between = (rank[child] >= low) & (rank[source] <= high)
+        source, child = source[between], child[between]
+    else:
+        open_questions = np.arange(len(asked))
+    sets, _, column_of = first_of_equals(column[open_questions])
+    number = np.full(int(of_set.max(initial=-1)) + 1, -1)
+    number[sets] = np.arange(len(sets))
+    wanted = number[of_set] >= 0
+    answer[open_questions] = _sweep(
+        levels(source, child, class_count)[0],
+        source,
+        child,
+        class_count,
+        asked[open_questions],
+        column_of,
+        member[wanted],
+        number[of_set[wanted]],
+    )
+    return answer
+
+
+def _sweep(
+    order: list[Ints],
+    source: Ints,
+    child: Ints,
+    class_count: int,
+    asked: Ints,
+    column: Ints,
+    member: Ints,
+    of_set: Ints,
+) -> Bools:
+    """Answer the questions of `depends_on` by sets of bits, a bit a set, from the leaves up."""
+    answer = np.zeros(len(asked), np.bool_)
     steps = []
     for edges in order:
         first = np.flatnonzero(np.diff(source[edges], prepend=-1))
@@ -108,8 +168,7 @@ def depends_on(graph: EGraph, asked: Ints, column: Ints, member: Ints, of_set: I
     for start in range(0, int(of_set.max(initial=-1)) + 1, COLUMNS_AT_ONCE):
         some = np.flatnonzero((of_set >= start) & (of_set < start + COLUMNS_AT_ONCE))
         bit = of_set[some] - start
-        words = int(bit.max(initial=0)) // 64 + 1
-        reaches = np.zeros((class_count, words), np.uint64)
+        reaches = np.zeros((class_count, int(bit.max(initial=0)) // 64 + 1), np.uint64)
         mask = np.uint64(1) << (bit % 64).astype(np.uint64)
         np.bitwise_or.at(reaches, (member[some], bit // 64), mask)
         for parent, below, first in steps:
@@ -124,36 +183,39 @@ def depends_on(graph: EGraph, asked: Ints, column: Ints, member: Ints, of_set: I
 def resolve_cycles(graph: EGraph) -> int:
     """Hide the newest e-node of each cycle until none is left.
 
+    The newest e-node with an edge inside a strongly connected component is on a cycle, and is the
+    newest of that cycle; after it is hidden the component is split again.
+
     Returns
     -------
     int
         How many e-nodes were hidden.
     """
-    hidden = 0
-    class_count = len(graph.class_type)
     row, source, child = class_edges(graph)
-    _, stuck = levels(source, child, class_count)
-    inside = stuck[source] & stuck[child]
-    row, source, child = row[inside], source[inside], child[inside]
-    if not len(row):
+    label = components(source, child, len(graph.class_type))
+    inside = label[source] == label[child]
+    if not inside.any():
         return 0
     protected = oldest_rows(graph)
-    rounds = 0
+    row, source, child = row[inside], source[inside], child[inside]
+    # The component in a numbering of its own, so that a round costs what is left of it.
+    classes, _, group = first_of_equals(np.concatenate([source, child]))
+    source, child = np.split(group, 2)
+    label = label[classes]
+    hidden = rounds = 0
     while len(row):
-        ones = np.ones(len(row), np.int8)
-        matrix = coo_matrix((ones, (source, child)), shape=(class_count, class_count))
-        _, component = connected_components(matrix, directed=True, connection="strong")
-        inside = component[source] == component[child]
-        row, source, child = row[inside], source[inside], child[inside]
         candidates = ~protected[row]
-        if not candidates.any():
-            break
-        newest = _newest(row[candidates], component[source[candidates]], rounds)
+        newest = _newest(row[candidates], label[source[candidates]], rounds)
+        if not len(newest):
+            raise RuntimeError("the oldest e-nodes of the classes close a cycle, which cannot be")
         graph.node_filtered[newest] = True
         hidden += len(newest)
+        rounds += 1
         keep = ~graph.node_filtered[row]
         row, source, child = row[keep], source[keep], child[keep]
-        rounds += 1
+        label = components(source, child, len(classes))
+        inside = label[source] == label[child]
+        row, source, child = row[inside], source[inside], child[inside]
     return hidden
 
 

@@ -155,8 +155,9 @@ class _Explorer:
                 self.ban(known.statistics, iteration, f"a join of {error.rows:,} rows not expanded")
         if self.limits.cycles == "efficient":
             found = self.discard_cyclic(found)
+        before = self.state()
         complete = self.apply(found, iteration)
-        if self.limits.cycles == "efficient":
+        if self.limits.cycles == "efficient" and before != self.state():
             resolve_cycles(self.graph)
         return complete
 
