@@ -19,7 +19,7 @@ from tests.rules.strategies import Strategy
 from tvm_tensat.egraph.rule import EXACT, REAL
 from tvm_tensat.rules import all_rules
 
-PER_RULE = int(os.environ.get("TVM_TENSAT_RULE_EXAMPLES", "4"))
+PER_RULE = int(os.environ.get("TVM_TENSAT_RULE_EXAMPLES", "3"))
 
 
 def _examples() -> dict[str, Strategy]:
