@@ -158,9 +158,12 @@ class EGraph:
         while True:
             hashes, first, group = first_of_equals(hash_rows(operator, children, self._seed))
             slot, row = self._index.find(hashes)
+            leader = first[group]
+            again = np.flatnonzero(leader != np.arange(len(leader)))
+            leader = leader[again]
             if (
-                np.array_equal(operator[first][group], operator)
-                and np.array_equal(children[first][group], children)
+                np.array_equal(operator[leader], operator[again])
+                and np.array_equal(children[leader], children[again])
                 and self._are(row, operator[first], children[first])
             ):
                 break

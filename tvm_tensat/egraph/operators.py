@@ -55,6 +55,10 @@ class OperatorTable:
         """Return the kind of a name and arity, or -1 when no such operator was met."""
         return self._kinds.get((name, arity), -1)
 
+    def named(self, name: str) -> list[int]:
+        """Return the kinds of this name, of whatever arity."""
+        return [kind for (known, _), kind in self._kinds.items() if known == name]
+
     def having(self, kind: int, given: Given) -> Bools:
         """Mark the operators of a kind that have the given attributes, (operators,) bool."""
         mark = self._given.get((kind, given), np.empty(0, np.bool_))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tvm_tensat.egraph.columns import first_of_equals
 from tvm_tensat.egraph.egraph import EGraph
 from tvm_tensat.egraph.pattern import join
 
@@ -18,25 +19,24 @@ def project_tuples(graph: EGraph) -> int:
     int
         Merges made.
     """
+    tuples, gets = graph.operators.named("tuple"), graph.operators.named("get")
     merged = 0
-    while True:
+    while tuples and gets:
         rows = graph.usable()
-        language = graph.language
-        numbers = np.unique(graph.node_operator[rows]).tolist()
-        described = {number: language.operator(number) for number in numbers}
-        tuples = [n for n, operator in described.items() if operator.name == "tuple"]
-        fields = {n: op["index"] for n, op in described.items() if op.name == "get"}
-        of_tuple = rows[np.isin(graph.node_operator[rows], tuples)]
-        of_field = rows[np.isin(graph.node_operator[rows], list(fields))]
+        kind = graph.operators.kind[graph.node_operator[rows]]
+        of_tuple = rows[np.isin(kind, tuples)]
+        of_field = rows[np.isin(kind, gets)]
         if not len(of_tuple) or not len(of_field):
             return merged
         source = graph.children(of_field, 1)[:, 0]
         left, right = join(source, graph.node_class[of_tuple], limit=len(rows) * 100)
-        matched = graph.node_operator[of_field[left]].tolist()
-        index = np.array([fields[number] for number in matched], np.int64)
+        operator, _, group = first_of_equals(graph.node_operator[of_field[left]])
+        fields = [graph.language.operator(number)["index"] for number in operator.tolist()]
+        index = np.array(fields, np.int64)[group]
         operand = graph.operands[graph.node_start[of_tuple[right]] + index]
         new = graph.union(graph.node_class[of_field[left]], operand)
         if not new:
             return merged
         merged += new
         graph.rebuild()
+    return merged

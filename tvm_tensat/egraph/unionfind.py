@@ -33,19 +33,17 @@ class UnionFind:
         int
             How many sets fewer there are now.
         """
-        parent = self.parent
-        merged = 0
+        parent, before = self.parent, self.count
         while True:
             a, b = parent[left], parent[right]
             differ = a != b
             if not differ.any():
-                self.count -= merged
-                return merged
+                self.count = int(np.count_nonzero(parent == np.arange(len(parent))))
+                return before - self.count
             left, right, a, b = left[differ], right[differ], a[differ], b[differ]
             high, low = np.maximum(a, b), np.minimum(a, b)
             # Where several pairs hook one root, the smallest wins; the losers hook next round.
             np.minimum.at(parent, high, low)
-            merged += len(np.unique(high))
             self._jump()
 
     def _jump(self) -> None:
