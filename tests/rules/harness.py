@@ -20,6 +20,7 @@ import tvm
 from numpy.typing import NDArray
 from tvm import relax
 
+from tests.rules.values import draw, numpy_dtype, same_bits, same_up_to_rounding
 from tvm_tensat.egraph.language import Refusal
 from tvm_tensat.egraph.rule import (
     EXACT,
@@ -34,13 +35,6 @@ from tvm_tensat.egraph.rule import (
 from tvm_tensat.relax.language import RelaxLanguage
 
 Array = NDArray[Any]
-
-SYMBOLS = {"n": 3, "m": 2}  # what symbolic dimensions are when a law is run
-SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e30, -1e30, 1e-40)
-
-# Largest difference over the largest magnitude of the output, where rounding may differ. Sums here
-# have at most a few hundred terms; the margin is some 50 units in the last place.
-TOLERANCE = {"float64": 1e-13, "float32": 1e-5, "float16": 3e-2, "bfloat16": 2e-1}
 
 
 @dataclass(frozen=True)
@@ -151,7 +145,7 @@ def refusal(example: Example) -> str | None:
 def _expression(operand: Operand, name: str, symbols: dict[str, Any]) -> Any:
     if operand.value is not None:
         shape = tuple(int(extent) for extent in operand.shape)
-        value = np.full(shape, operand.value, _numpy_dtype(operand.dtype))
+        value = np.full(shape, operand.value, numpy_dtype(operand.dtype))
         return relax.const(value, operand.dtype)  # the dtype, or numbers of rank 0 lose theirs
     shape = [
         symbols.setdefault(extent, tvm.tirx.Var(extent, "int64"))
@@ -238,7 +232,12 @@ def check_law(example: Example, special: bool = False, seed: int = 0) -> None:
         tvm.ir.assert_structural_equal(
             applied.language.tvm_type(sought.type), applied.language.tvm_type(made.type)
         )
-    inputs = draw_inputs(example, special, seed)
+    generator = np.random.default_rng(seed)
+    drawn = [o for o in example.operands if o.value is None]
+    inputs = [
+        tvm.runtime.tensor(draw(generator, o.shape, o.dtype, (o.low, o.high), special))
+        for o in drawn
+    ]
     machine = relax.VirtualMachine(_build(module), tvm.cpu())
     before, after = (_outputs(side) for side in machine["main"](*inputs))
     same = same_bits if example.rule.keeps == EXACT else same_up_to_rounding
@@ -281,73 +280,7 @@ def _emit(
     return known[id(term)]
 
 
-def draw_inputs(example: Example, special: bool, seed: int) -> list[tvm.runtime.Tensor]:
-    """Draw a value for each operand that is not a constant."""
-    generator = np.random.default_rng(seed)
-    return [
-        tvm.runtime.tensor(_draw(generator, operand, special))
-        for operand in example.operands
-        if operand.value is None
-    ]
-
-
-def _draw(generator: np.random.Generator, operand: Operand, special: bool) -> Array:
-    shape = tuple(SYMBOLS[d] if isinstance(d, str) else d for d in operand.shape)
-    dtype = _numpy_dtype(operand.dtype)
-    if dtype.kind == "b":
-        return generator.integers(0, 2, shape).astype(dtype)
-    if dtype.kind in "iu":
-        low, high = (operand.low, operand.high)
-        low = (0 if dtype.kind == "u" else -100) if low is None else int(low)
-        return generator.integers(low, 100 if high is None else int(high), shape).astype(dtype)
-    if operand.low is not None or operand.high is not None:
-        values = generator.uniform(operand.low or 0.0, operand.high or 1.0, shape)
-    else:
-        values = generator.standard_normal(shape)
-    if special:
-        values = np.where(
-            generator.random(shape) < 0.3, generator.choice(np.array(SPECIAL), shape), values
-        )
-    with np.errstate(over="ignore"):
-        return values.astype(dtype)
-
-
 def _outputs(result: Any) -> list[Array]:
     if isinstance(result, tvm.runtime.Tensor):
         return [result.numpy()]
     return [array for field in result for array in _outputs(field)]
-
-
-def same_bits(left: Array, right: Array) -> None:
-    """Assert equality bit for bit; any NaN equals any other."""
-    assert left.dtype == right.dtype and left.shape == right.shape
-    if left.dtype.kind in "biu":
-        assert np.array_equal(left, right)
-        return
-    nan = np.isnan(left)
-    assert np.array_equal(nan, np.isnan(right)), f"NaN differ: {left} against {right}"
-    numbers = [np.ascontiguousarray(np.where(nan, 0, a).astype(a.dtype)) for a in (left, right)]
-    bits = [a.view(f"u{a.dtype.itemsize}") for a in numbers]
-    assert np.array_equal(*bits), f"bits differ: {left} against {right}"
-
-
-def same_up_to_rounding(left: Array, right: Array) -> None:
-    """Assert closeness relative to the largest magnitude; NaN and infinities in the same places."""
-    assert left.dtype == right.dtype and left.shape == right.shape
-    if left.dtype.kind in "biu":
-        assert np.array_equal(left, right)
-        return
-    a, b = left.astype(np.float64), right.astype(np.float64)
-    finite = np.isfinite(a)
-    assert np.array_equal(a[~finite], b[~finite], equal_nan=True)
-    scale = 1.0 + np.abs(a[finite]).max(initial=0.0)
-    error = np.abs(a[finite] - b[finite]).max(initial=0.0) / scale
-    assert error <= TOLERANCE[left.dtype.name], f"relative error {error}: {left} against {right}"
-
-
-def _numpy_dtype(dtype: str) -> np.dtype[Any]:
-    if dtype == "bfloat16":
-        import ml_dtypes
-
-        return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(dtype)
