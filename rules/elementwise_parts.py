@@ -39,9 +39,12 @@ from tvm_tensat.rules.common import (
 from tvm_tensat.rules.operators import (
     broadcast_to,
     concat,
+    gelu,
     get,
     need_same_operator,
     permute_dims,
+    relu,
+    silu,
     split,
 )
 from tvm_tensat.rules.partition import concat_fields, some_fields
@@ -100,12 +103,13 @@ def _concat_of_unaries(count: int, apply: Apply) -> Rule:
 def _concat_of_binaries(count: int, apply: Apply) -> Rule:
     @of_many(2 * count, keeps=EXACT, dtypes=ANY)
     def concat_of_binaries(*operands):
-        """Parts that were computed alike from two operands each are computed from two wholes."""
+        """Parts that met a weight each are a whole that met one weight."""
         xs, ys = operands[:count], operands[count:]
         parts = [apply(x, y) for x, y in zip(xs, ys, strict=True)]
         whole = concat(*parts)
         yield whole
-        need_an_input(*operands)
+        need_inputs(*xs)
+        need_weights(*ys)
         axis = whole.axis
         left, right = (
             [spanning(o, part, axis) for o, part in zip(some, parts, strict=True)]
@@ -154,6 +158,11 @@ def permuted_concat(parts):
 # -- split -------------------------------------------------------------------------------------
 
 
+MOST_FIELDS = 4
+
+
+# It pays when all fields meet the same function, so not for the gates of recurrent cells: no
+# sigmoid or tanh, and few fields.
 def _unary_of_field(apply: Apply) -> Rule:
     @rule(keeps=EXACT, dtypes=ANY)
     def unary_of_field(x):
@@ -163,12 +172,14 @@ def _unary_of_field(apply: Apply) -> Rule:
         outer = apply(part)
         yield outer
         need_inputs(x)
+        if whole.fields > MOST_FIELDS:
+            refuse(f"more than {MOST_FIELDS} fields")
         yield whole.on(outer.on(x))[part.index]
 
     return unary_of_field
 
 
-unary_of_field = for_each(UNARY, _unary_of_field)
+unary_of_field = for_each((relu, gelu, silu), _unary_of_field)
 
 
 @rule(keeps=EXACT, dtypes=ANY)

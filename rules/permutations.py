@@ -1,16 +1,16 @@
 """Permutations of axes, and how they travel along a graph until they cancel.
 
-f is an elementwise function of one operand, ∘ one of two, t a weight.
+f is an elementwise function of one operand, ∘ one of two.
 
     permute(permute(x))        =   permute(x)                  permute_of_permute
     permute(x), axes in order  =   x                           identity_permute
     permute(x) of unit axes    =   reshape(x)                  permute_as_reshape
-    permute(f(x))              =   f(permute(x))               permuted_unary, unary_of_permuted
+    permute(f(x))              =   f(permute(x))               permuted_unary
     permute(x ∘ y)             =   permute(x) ∘ permute(y)     permuted_binary, binary_of_permuted
-    permute(x) ∘ t             =   permute(x ∘ permute⁻¹(t))   weight_on_permuted
 
-The laws with f and ∘ hold both ways. They cannot explode: each adds one form of a class for each
-permutation that the graph has next to it.
+A permutation travels one way only, towards the operands: that is enough for it to meet the one
+that it cancels with. The other way too, with the rules for layouts, made the e-graph of
+inception_v1 1.6 times as large in seven iterations and found nothing more.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from tvm_tensat.rules.common import (
     full_rank,
     need_an_input,
     need_inputs,
-    need_weights,
 )
 from tvm_tensat.rules.operators import need_same_operator, permute_dims, reshape
 
@@ -57,6 +56,7 @@ def permute_as_reshape(x):
     """A permutation that moves axes of extent one only is a reshape."""
     permuted = permute_dims(x)
     yield permuted
+    need_inputs(x)
     long_axes = [axis for axis in permuted.axes if x.shape[axis] != 1]
     if long_axes != sorted(long_axes):
         refuse("elements change their order")
@@ -74,19 +74,6 @@ def _permuted_unary(apply: Apply) -> Rule:
         yield inner.on(permute_dims(x, axes=outer.axes))
 
     return permuted_unary
-
-
-def _unary_of_permuted(apply: Apply) -> Rule:
-    @rule(keeps=EXACT, dtypes=ANY)
-    def unary_of_permuted(x):
-        """An elementwise function of a permuted operand can come before the permutation."""
-        inner = permute_dims(x)
-        outer = apply(inner)
-        yield outer
-        need_inputs(x)
-        yield inner.on(outer.on(x))
-
-    return unary_of_permuted
 
 
 def _permuted_binary(apply: Apply) -> Rule:
@@ -116,26 +103,9 @@ def _binary_of_permuted(apply: Apply) -> Rule:
     return binary_of_permuted
 
 
-def _weight_on_permuted(apply: Apply) -> Rule:
-    @rule(keeps=EXACT, dtypes=ANY)
-    def weight_on_permuted(x, t):
-        """A weight that meets a permuted operand can meet it before, permuted back."""
-        inner = permute_dims(x)
-        outer = apply(inner, t)
-        yield outer
-        need_inputs(x)
-        need_weights(t)
-        back = [inner.axes.index(axis) for axis in range(x.ndim)]
-        yield inner.on(outer.on(x, _permuted(t, x.ndim, back)))
-
-    return weight_on_permuted
-
-
 permuted_unary = for_each(UNARY, _permuted_unary)
-unary_of_permuted = for_each(UNARY, _unary_of_permuted)
 permuted_binary = for_each(BINARY, _permuted_binary)
 binary_of_permuted = for_each(BINARY, _binary_of_permuted)
-weight_on_permuted = for_each(BINARY, _weight_on_permuted)
 
 
 def _permuted(operand: Term, ndim: int, axes: Sequence[int]) -> Term:

@@ -6,7 +6,7 @@ f is an elementwise function of one operand, ∘ one of two.
     reshape(x) to its shape    =   x                           identity_reshape
     expand_dims, squeeze, flatten, and a broadcast that repeats nothing, are reshapes
                                                                as_reshape, broadcast_as_reshape
-    reshape(f(x))              =   f(reshape(x))               reshaped_unary, unary_of_reshaped
+    reshape(f(x))              =   f(reshape(x))               reshaped_unary
     reshape(x ∘ y)             =   reshape(x) ∘ reshape(y)     reshaped_binary, binary_of_reshaped
 
     broadcast(broadcast(x))    =   broadcast(x)                broadcast_of_broadcast
@@ -18,7 +18,8 @@ f is an elementwise function of one operand, ∘ one of two.
     cast to its dtype          =   x                           identity_cast
     cast(cast(x))              =   cast(x), first cast exact   cast_of_exact_cast
 
-Squeeze of expand_dims and the like need no law of their own: both become reshapes.
+Squeeze of expand_dims and the like need no law of their own: both become reshapes. A reshape
+travels towards the operands, as permutations do.
 """
 
 from __future__ import annotations
@@ -91,19 +92,6 @@ def _reshaped_unary(apply: Apply) -> Rule:
     return reshaped_unary
 
 
-def _unary_of_reshaped(apply: Apply) -> Rule:
-    @rule(keeps=EXACT, dtypes=ANY)
-    def unary_of_reshaped(x):
-        """An elementwise function of a reshaped operand can come before the reshape."""
-        inner = reshape(x)
-        outer = apply(inner)
-        yield outer
-        need_inputs(x)
-        yield inner.on(outer.on(x))
-
-    return unary_of_reshaped
-
-
 def _reshaped_binary(apply: Apply) -> Rule:
     @rule(keeps=EXACT, dtypes=ANY)
     def reshaped_binary(x, y):
@@ -135,7 +123,6 @@ def _binary_of_reshaped(apply: Apply) -> Rule:
 
 as_reshape = for_each((expand_dims, squeeze, flatten), _as_reshape)
 reshaped_unary = for_each(UNARY, _reshaped_unary)
-unary_of_reshaped = for_each(UNARY, _unary_of_reshaped)
 reshaped_binary = for_each(BINARY, _reshaped_binary)
 binary_of_reshaped = for_each(BINARY, _binary_of_reshaped)
 

@@ -68,33 +68,6 @@ def concat_of_concat(draw: st.DrawFn, law, left):
 
 
 @st.composite
-def split_of_field(draw: st.DrawFn):
-    (x,), (extent,), axis = draw(parts(1, st.integers(5, 8)))
-    cuts = sorted(draw(st.lists(st.integers(1, extent - 1), min_size=1, max_size=2, unique=True)))
-    ends = [0, *cuts, extent]
-    wide = [k for k in range(len(cuts) + 1) if ends[k + 1] - ends[k] > 1]
-    index = draw(st.sampled_from(wide))
-    at = draw(st.integers(1, ends[index + 1] - ends[index] - 1))
-    attrs = (
-        {"axis": axis, "indices_or_sections": [at]},
-        {"index": index},
-        {"axis": axis, "indices_or_sections": cuts},
-    )
-    return example(rules.split_of_field, x, attrs=attrs)
-
-
-@st.composite
-def field_as_slice(draw: st.DrawFn):
-    (x,), (extent,), axis = draw(parts(1, st.integers(2, 6)))
-    cuts = sorted(draw(st.lists(st.integers(1, extent - 1), min_size=1, unique=True)))
-    attrs = (
-        {"index": draw(st.integers(0, len(cuts)))},
-        {"axis": axis, "indices_or_sections": cuts},
-    )
-    return example(rules.field_as_slice, x, attrs=attrs)
-
-
-@st.composite
 def slice_of_concat(draw: st.DrawFn):
     count = draw(st.integers(1, 4))
     tensors, extents, axis = draw(parts(count).filter(lambda drawn: any(drawn[1])))
@@ -126,8 +99,6 @@ EXAMPLES = {
     "concat_of_split": concat_of_split(),
     "split_of_concat": split_of_concat(),
     **{law.name: concat_of_concat(law, "left" in law.name) for law in rules.concat_of_concat},
-    "split_of_field": split_of_field(),
-    "field_as_slice": field_as_slice(),
     "slice_of_concat": slice_of_concat(),
     "block_matrix": block_matrix(),
 }
@@ -138,8 +109,6 @@ def test_partitions_along_two_axes_stay():
     assert refusal(example(rules.concat_of_split, x, attrs=(concat, split))) == "two different axes"
     law = with_tuples(rules.split_of_concat, 2)
     assert refusal(example(law, x, x, attrs=(split, concat))) == "two different axes"
-    attrs = (split, {"index": 0}, split | {"axis": 0})
-    assert refusal(example(rules.split_of_field, x, attrs=attrs)) == "two different axes"
 
 
 def test_cuts_inside_a_part_stay():
@@ -176,12 +145,6 @@ def test_symbolic_axes_beside_the_partition_are_no_hindrance():
     x, y = tensor("n", 2), tensor("n", 3)
     cut, axis = {"axis": 1, "indices_or_sections": [2]}, {"axis": 1}
     check_law(example(with_tuples(rules.split_of_concat, 2), x, y, attrs=(cut, axis)))
-    check_law(example(rules.field_as_slice, tensor("n", 5), attrs=({"index": 1}, cut)))
-
-
-def test_a_symbolic_axis_is_not_sliced():
-    attrs = ({"index": 0}, {"axis": 0, "indices_or_sections": [2]})
-    assert "symbolic" in str(refusal(example(rules.field_as_slice, tensor("n"), attrs=attrs)))
 
 
 class Builder:
