@@ -28,7 +28,7 @@ from .stages import (
 )
 
 # Elements below which a kernel stays on one thread.
-PARALLEL_ELEMENTS = 65536
+PARALLEL_ELEMENTS = 262_144
 # A transpose smaller than this fits the cache; larger ones go in tiles of this edge.
 TRANSPOSE_ELEMENTS = 16384
 TRANSPOSE_TILE = 16

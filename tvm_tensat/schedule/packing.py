@@ -25,7 +25,7 @@ MIN_ROWS_FOR_COPY = 8
 # A weight whose rows are longer than so many tiles is copied.
 FAR_COLUMNS = 8
 # Elements below which a copy stays on one thread.
-PARALLEL_ELEMENTS = 65536
+PARALLEL_ELEMENTS = 262_144
 
 
 @dataclass(frozen=True)

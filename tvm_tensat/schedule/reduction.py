@@ -36,7 +36,7 @@ from .stages import (
 from .tile import largest_divisor
 
 # Elements below which a kernel stays on one thread.
-PARALLEL_ELEMENTS = 32768
+PARALLEL_ELEMENTS = 262_144
 # Vectors over which a sum is split: the latency of an addition is four cycles, at two a cycle.
 VECTORS = 4
 

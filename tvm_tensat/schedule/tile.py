@@ -12,8 +12,8 @@ from .contraction import BATCH, COLUMN, ROW, Contraction, read_index
 from .machine import VectorUnit
 from .stages import Stages, extent_of, loops_of, mentions
 
-# Products below which a kernel stays on one thread.
-PARALLEL_PRODUCTS = 200_000
+# Products below which a kernel stays on one thread: a fork costs 15 to 25 us here, this work 100.
+PARALLEL_PRODUCTS = 2_000_000
 # Bytes of weights that are swept once for each block of rows, and the columns it has at least: the
 # second-level cache of small cores, and enough work for each copied activation.
 WEIGHT_BLOCK_BYTES = 128 * 1024
