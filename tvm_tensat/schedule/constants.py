@@ -58,7 +58,12 @@ def _pack(func: tirx.PrimFunc, unit: VectorUnit, prepare: Prepare) -> PackedKern
         parameter = parameter_of(trial.mod["main"], c)
         if parameter is None:
             return None
-        order = weight_order(trial, stages.anchor, c, tile.choose(c, unit).columns)
+        order = weight_order(
+            trial,
+            stages.anchor,
+            c,
+            tile.choose(c, unit, moved=tile.row_is_innermost(stages, c)).columns,
+        )
         sch = s_tir.Schedule(func)
         anchor = sch.get_sblock(trial.get(stages.anchor).name_hint)
         weight = ("read", read_index(sch, anchor, c.weight))

@@ -50,7 +50,7 @@ class Conv2d(CpuRule):
     def schedule(self, sch: Schedule, unit: VectorUnit) -> None:
         """Schedule the kernel in place; see `CpuRule.schedule`."""
         stages, c = prepare(sch)
-        chosen = tile.choose(c, unit)
+        chosen = tile.choose(c, unit, moved=tile.row_is_innermost(stages, c))
         if should_copy_weight(sch, stages.anchor, c, chosen.columns):
             copy_weight(sch, stages.anchor, c, chosen.columns, whole=True)
             c = contraction_of(sch, stages.anchor)

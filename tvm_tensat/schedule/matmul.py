@@ -38,7 +38,7 @@ class Matmul(CpuRule):
     def schedule(self, sch: Schedule, unit: VectorUnit) -> None:
         """Schedule the kernel in place; see `CpuRule.schedule`."""
         stages, c = prepare(sch)
-        chosen = tile.choose(c, unit)
+        chosen = tile.choose(c, unit, moved=tile.row_is_innermost(stages, c))
         copy = None
         if should_copy_weight(sch, stages.anchor, c, chosen.columns):
             one_row_axis = len(c.rows()) == 1

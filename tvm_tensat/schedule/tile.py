@@ -22,6 +22,10 @@ MIN_BLOCK_COLUMNS = 128
 ROW_BLOCK_BYTES = 128 * 1024
 # How much longer a row in a cut tile takes.
 CUT_PENALTY = 2.0
+# What a second piece of code for it costs, and that its rows are one block for the caches.
+CUT_OVERHEAD = 0.15
+# Bytes of one panel of results for a block of rows, where they are staged.
+STAGED_BYTES = 16 * 1024
 # A plane of the activation as long as this puts each channel on another page.
 PAGE_BYTES = 4096
 
@@ -71,7 +75,7 @@ def _cycles_per_product(rows: int, vectors: int, extent: int, unit: VectorUnit) 
     cycles = max(products / 2, (rows + vectors) / 2, 4.0)
     if products + vectors + 2 > unit.registers:
         cycles *= 1.15 if products + vectors + 1 <= unit.registers else 2.0
-    waste = 1 + CUT_PENALTY * (extent % rows) / extent
+    waste = 1 + (CUT_OVERHEAD + CUT_PENALTY * (extent % rows) / extent if extent % rows else 0)
     return cycles / products * waste
 
 
@@ -101,7 +105,7 @@ def _shape(c: Contraction, unit: VectorUnit, extent: int, exact: bool) -> tuple[
     return rows, columns, lanes
 
 
-def choose(c: Contraction, unit: VectorUnit) -> Tile:
+def choose(c: Contraction, unit: VectorUnit, *, moved: bool) -> Tile:
     """Choose the tile of a contraction for the registers of a target."""
     rows = c.rows()
     if not rows:
@@ -115,6 +119,9 @@ def choose(c: Contraction, unit: VectorUnit) -> Tile:
     row_bytes = max(1, height * c.depth * c.bits // 8)
     tiles = max(1, c.size(row) // height)
     row_tiles = largest_divisor(tiles, max(1, ROW_BLOCK_BYTES // row_bytes))
+    if moved:
+        staged = max(1, height * columns * c.bits // 8)
+        row_tiles = largest_divisor(tiles, min(row_tiles, max(1, STAGED_BYTES // staged)))
     if c.size(row) % height:
         row_tiles = tiles + 1
     return Tile(row, height, columns, lanes, panels, row_tiles, _should_copy(c, panels * columns))
@@ -176,24 +183,24 @@ def apply(
     group, panel, column = sch.split(axis[c.column], [None, tile.panels, tile.columns])
     outer = [*spare, *_axes(axis, c, BATCH, -1), *_axes(axis, c, COLUMN, c.column), group]
     outer += _axes(axis, c, ROW, tile.row)
-    inner = [column]
-    level = [panel]
-    if tile.row >= 0:
-        row_outer, row_tile, row = sch.split(axis[tile.row], [None, tile.row_tiles, tile.rows])
-        outer.append(row_outer)
+    level, inner = [panel], [column]
+    if staging is not None:
+        block, run = sch.split(axis[tile.row], [None, tile.row_tiles * tile.rows])
+        outer.append(block)
+        inner.append(run)
+    elif tile.row >= 0:
+        block, row_tile, row = sch.split(axis[tile.row], [None, tile.row_tiles, tile.rows])
+        outer.append(block)
         level.append(row_tile)
-        inner = [column, row] if moved else [row, column]
+        inner.insert(0, row)
     sch.reorder(*outer, *level, *inner)
     task = sch.fuse(*outer)
-    for loop, extent, part in _cut(c, tile, level):
-        if extent % part:
-            sch.annotate(loop, "pragma_loop_partition_hint", True)
-
     if staging is not None:
-        sch.set_scope(staging, 0, "local")
-        sch.compute_at(staging, level[-1], preserve_unit_loops=True)
-        last = list(sch.get_loops(staging))[-len(c.roles) :]
-        _vectors(sch, [last[tile.row]], last[c.column], tile, unit)
+        level.append(_stage(sch, staging, panel, c, tile, unit))
+        _vectorize_run(sch, inner[-1], tile, unit)
+    else:
+        _vectors(sch, inner[:-1], inner[-1], tile, unit)
+    _hint_cuts(sch, c, tile, level)
     sch.compute_at(anchor, level[-1], preserve_unit_loops=True)
     if tile.copy_activation:
         _copy_activation(sch, anchor, c, task, unit)
@@ -202,23 +209,51 @@ def apply(
         _vectorize_copy(sch, weight_copy, tile, unit)
     if c.products >= PARALLEL_PRODUCTS:
         sch.parallel(task)
-    if not moved:
-        _vectors(sch, inner[:-1], inner[-1], tile, unit)
-    elif unit.vectorize and tile.rows > 1:
-        sch.vectorize(inner[-1])
     _reduce(sch, anchor, c, tile, unit)
 
 
-def _cut(c: Contraction, tile: Tile, level: list[LoopRV]) -> list[tuple[LoopRV, int, int]]:
-    """Return the loops over tiles with the extents that they cut, and the part that a tile is.
+def _stage(
+    sch: Schedule,
+    staging: SBlockRV,
+    panel: LoopRV,
+    c: Contraction,
+    tile: Tile,
+    unit: VectorUnit,
+) -> LoopRV:
+    """Tile the copy out of the registers; return its loop over tiles of rows.
 
-    Where a part does not divide its extent, the last tile has a condition in its inner loops. TVM's
-    LoopPartition gives that tile code of its own, so that the other tiles have none.
+    It collects one panel of columns for a whole block of rows, so that the epilogue after it has
+    long contiguous runs.
+    """
+    sch.set_scope(staging, 0, "local")
+    sch.compute_at(staging, panel, preserve_unit_loops=True)
+    loops = list(sch.get_loops(staging))[-len(c.roles) :]
+    fixed = [loop for i, loop in enumerate(loops) if i not in (tile.row, c.column)]
+    row_tile, row = sch.split(loops[tile.row], [None, tile.rows])
+    sch.reorder(*fixed, row_tile, row, loops[c.column])
+    _vectors(sch, [row], loops[c.column], tile, unit)
+    return row_tile
+
+
+def _vectorize_run(sch: Schedule, run: LoopRV, tile: Tile, unit: VectorUnit) -> None:
+    """Vectorize a contiguous run of the epilogue where vectors divide it; LLVM does the others."""
+    if unit.vectorize and tile.lanes > 1 and tile.row_tiles * tile.rows % tile.lanes == 0:
+        _, lane = sch.split(run, [None, tile.lanes])
+        sch.vectorize(lane)
+
+
+def _hint_cuts(sch: Schedule, c: Contraction, tile: Tile, level: list[LoopRV]) -> None:
+    """Mark the loops over tiles whose last tile is cut.
+
+    A cut tile has a condition in its inner loops. TVM's LoopPartition gives it code of its own, so
+    that the other tiles have none.
     """
     extents = [(c.size(c.column), tile.columns)]
     if tile.row >= 0:
         extents.append((c.size(tile.row), tile.rows))
-    return [(loop, *extent) for loop, extent in zip(level, extents, strict=True)]
+    for loop, (extent, part) in zip(level, extents, strict=True):
+        if extent % part:
+            sch.annotate(loop, "pragma_loop_partition_hint", True)
 
 
 def _axes(axis: dict[int, LoopRV], c: Contraction, role: str, but: int) -> list[LoopRV]:
