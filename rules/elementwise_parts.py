@@ -9,14 +9,15 @@ xs and ys are tuples of any length, ts are weights, f is a function of one opera
     f(split(x)[i])             =   split(f(x))[i]              unary_of_field
     split(x)[i] ∘ ti, all i    =   split(x ∘ concat(ts))       weights_on_fields
     permute(concat(xs))        =   concat(permute(xs)...)      permuted_concat
-    permute(split(x)[i])       =   split(permute(x))[i]        permuted_field
 
 With them products and convolutions that differ in bias and activation only can be merged: what
 follows them is merged too. All are exact: each element sees the same operations.
 
 Left out: a weight that meets a concat could be cut and meet the parts. In networks that
 concatenate all earlier results (DenseNet) this makes quadratically many products, and each part
-has other readers, so that nothing is saved.
+has other readers, so that nothing is saved. Two more are left out for their number:
+concat_of_binaries of four parts, and permuted fields of splits. With all rules, inception_v2 has
+21633 e-nodes after 7 iterations; with the first of them it met the limit of 50000, with the second it had 33861.
 """
 
 from __future__ import annotations
@@ -82,9 +83,6 @@ def _binary_of_concats(apply: Apply) -> Rule:
     return binary_of_concats
 
 
-COUNTS = (2, 3, 4)
-
-
 # A rule for each number of parts: whether all parts are made alike cannot be asked of a tuple.
 def _concat_of_unaries(count: int, apply: Apply) -> Rule:
     @of_many(count, keeps=EXACT, dtypes=ANY)
@@ -137,10 +135,10 @@ def spanning(operand: Term, part: Term, axis: int) -> Term:
 unary_of_concat = for_each(UNARY, _unary_of_concat)
 binary_of_concats = for_each(BINARY, _binary_of_concats)
 concat_of_unaries = tuple(
-    law for n in COUNTS for law in for_each(UNARY, partial(_concat_of_unaries, n))
+    law for n in (2, 3, 4) for law in for_each(UNARY, partial(_concat_of_unaries, n))
 )
 concat_of_binaries = tuple(
-    law for n in COUNTS for law in for_each(BINARY, partial(_concat_of_binaries, n))
+    law for n in (2, 3) for law in for_each(BINARY, partial(_concat_of_binaries, n))
 )
 
 
@@ -180,18 +178,6 @@ def _unary_of_field(apply: Apply) -> Rule:
 
 
 unary_of_field = for_each((relu, gelu, silu), _unary_of_field)
-
-
-@rule(keeps=EXACT, dtypes=ANY)
-def permuted_field(x):
-    """A permutation of a field of a split is a field of the split permutation."""
-    whole = split(x)
-    part = get(whole)
-    outer = permute_dims(part)
-    yield outer
-    need_inputs(x)
-    axis = outer.axes.index(whole.axis)
-    yield whole.on(outer.on(x), axis=axis)[part.index]
 
 
 def _same_split(meeting: Term) -> Hashable:

@@ -10,7 +10,7 @@ f is an elementwise function of one operand, ∘ one of two.
 
 A permutation travels one way only, towards the operands: that is enough for it to meet the one
 that it cancels with. The other way too, with the rules for layouts, made the e-graph of
-inception_v1 1.6 times as large in seven iterations and found nothing more.
+inception_v1 1.6 times as large in seven iterations.
 """
 
 from __future__ import annotations
