@@ -17,7 +17,8 @@ Left out: a weight that meets a concat could be cut and meet the parts. In netwo
 concatenate all earlier results (DenseNet) this makes quadratically many products, and each part
 has other readers, so that nothing is saved. Two more are left out for their number:
 concat_of_binaries of four parts, and permuted fields of splits. With all rules, inception_v2 has
-21633 e-nodes after 7 iterations; with the first of them it met the limit of 50000, with the second it had 33861.
+21633 e-nodes after 7 iterations; with the first of them it met the limit of 50000, with the second
+it had 33861.
 """
 
 from __future__ import annotations
