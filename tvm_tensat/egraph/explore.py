@@ -143,7 +143,7 @@ class _Explorer:
             if self.out_of_time():
                 return False
             resting = known.statistics.banned_until > iteration
-            too_late = known.rule.kind == "multi" and iteration >= self.limits.k_multi
+            too_late = iteration >= self.limits.last_iteration(known.rule.kind)
             if resting or too_late or not all(matcher.has(s.pattern) for s in known.sources):
                 continue
             try:
@@ -168,6 +168,9 @@ class _Explorer:
     ) -> list[Application]:
         """Find the new matches of a single- or multi-pattern rule, grouped by template."""
         matches = combine(matcher, known.rule, known.sources, matcher.join_limit)
+        if known.rule.kind == "multi":  # weights cost nothing, merged or not
+            heavy = ~self.graph.class_weight[matches.roots].all(axis=1)
+            matches = matches.take(np.flatnonzero(heavy))
         if not len(matches):
             return []
         columns = np.hstack([matches.operators, profile[matches.variables]])

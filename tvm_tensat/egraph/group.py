@@ -13,7 +13,7 @@ from tvm_tensat.egraph.egraph import FROM_INPUT, EGraph
 from tvm_tensat.egraph.language import Refusal
 from tvm_tensat.egraph.multi import Source
 from tvm_tensat.egraph.pattern import Matcher, Matches
-from tvm_tensat.egraph.rule import Rule, Term, bind_sources
+from tvm_tensat.egraph.rule import Profile, Rule, Term, bind_sources
 from tvm_tensat.egraph.template import split_by_signature
 
 
@@ -56,6 +56,7 @@ def groups(
     merges = np.zeros(max(merging, default=FROM_INPUT) + 2, np.bool_)
     merges[[number + 1 for number in merging]] = True
     single = ~merges[np.minimum(maker + 1, len(merges) - 1)] | (maker + 1 >= len(merges))
+    single &= ~graph.class_weight[matches.root]  # weights cost nothing, merged or not
     matches, maker = matches.take(np.flatnonzero(single)), maker[single]
     variables = np.empty_like(matches.variables)
     variables[:, list(source.variables)] = matches.variables
@@ -110,7 +111,13 @@ def _likeness(graph: EGraph, rule: Rule, operators: list[int], classes: Ints) ->
     first = [Term(variable.name) for variable in rule.variables]
     sought: Term = next(rule.body(*first))
     for variable, number in zip(first, classes.tolist(), strict=True):
-        variable.bind(graph.language, -1, int(graph.class_type[number]))
+        known = Profile(
+            int(graph.class_type[number]),
+            bool(graph.class_weight[number]),
+            int(graph.class_scalar[number]),
+        )
+        variable.bind(graph.language, -1, known.type)
+        variable.profile = known
     try:
         bind_sources(graph.language, [sought], operators, rule.dtypes)
         return operators[0], rule.alike(sought)

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+# Group rules take part so much longer than multi-pattern rules: they add few e-nodes, and siblings
+# become alike only after single rules have brought them to the same form (batch norms folded, say).
+GROUP_ITERATIONS_MORE = 3
+
 CYCLES = ("efficient", "none")  # see `tvm_tensat.egraph.cycles`
 
 
@@ -19,7 +23,8 @@ class Limits:
         E-nodes, filtered ones included; never exceeded.
     seconds : float
     k_multi : int
-        Iterations, from the first, in which multi-pattern rules take part.
+        Iterations, from the first, in which multi-pattern rules take part; group rules take part in
+        `GROUP_ITERATIONS_MORE` more, and neither when it is 0.
     matches : int
         New matches of one rule in one iteration before it is cut and backs off; doubles each time.
     cycles : str
@@ -38,6 +43,13 @@ class Limits:
             raise ValueError(
                 f"cycles={self.cycles!r} is no way to filter cycles; choose one of {CYCLES}"
             )
+
+    def last_iteration(self, kind: str) -> int:
+        """Return the iteration from which rules of this kind take no more part."""
+        if kind == "single":
+            return self.iterations
+        more = GROUP_ITERATIONS_MORE if kind == "group" and self.k_multi else 0
+        return self.k_multi + more
 
 
 @dataclass
