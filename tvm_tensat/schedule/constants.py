@@ -12,7 +12,8 @@ from tvm import relax, s_tir, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.s_tir import Schedule
 
-from . import conv2d, matmul, tile
+from . import conv2d, matmul
+from .choice import choose, row_is_innermost
 from .contraction import Contraction, read_index
 from .machine import VectorUnit, vector_unit
 from .packing import WeightOrder, parameter_of, weight_order
@@ -62,7 +63,7 @@ def _pack(func: tirx.PrimFunc, unit: VectorUnit, prepare: Prepare) -> PackedKern
             trial,
             stages.anchor,
             c,
-            tile.choose(c, unit, moved=tile.row_is_innermost(stages, c)).columns,
+            choose(c, unit, moved=row_is_innermost(stages, c)).columns,
         )
         sch = s_tir.Schedule(func)
         anchor = sch.get_sblock(trial.get(stages.anchor).name_hint)

@@ -48,6 +48,8 @@ class Contraction:
     column_group : int
         Columns that share one group's activations: a tile must not cross its multiples. 0 where
         there are no groups.
+    row_group : int
+        The same for rows, where the factors are swapped.
     bits : int
         Bits of an element of the result.
     """
@@ -60,6 +62,7 @@ class Contraction:
     weight: TensorLoad
     column: int
     column_group: int
+    row_group: int
     bits: int
 
     def size(self, axis: int) -> int:
@@ -120,8 +123,11 @@ def _alone(load: TensorLoad, var: Any, others: list[Any]) -> bool:
     )
 
 
-def contraction_of(sch: Schedule, anchor: SBlockRV) -> Contraction:
-    """Read the roles of the anchor's axes; the second factor is the weight.
+def contraction_of(sch: Schedule, anchor: SBlockRV, *, swapped: bool = False) -> Contraction:
+    """Read the roles of the anchor's axes.
+
+    The second factor is the weight. With `swapped` the first one takes its place: then pixels are
+    the columns of a convolution, and output channels its rows.
 
     Raises
     ------
@@ -130,6 +136,8 @@ def contraction_of(sch: Schedule, anchor: SBlockRV) -> Contraction:
     """
     stmt = sch.get(anchor)
     activation, weight = factors(stmt.body)
+    if swapped:
+        activation, weight = weight, activation
     extents = [extent_of(axis.dom.extent) for axis in stmt.iter_vars]
     variables = [axis.var for axis in stmt.iter_vars]
     reducing = [i for i, axis in enumerate(stmt.iter_vars) if int(axis.iter_type) == REDUCE]
@@ -138,19 +146,20 @@ def contraction_of(sch: Schedule, anchor: SBlockRV) -> Contraction:
     for i, var in enumerate(variables):
         if i in reducing:
             continue
-        in_activation = mentions(activation.indices, var)
-        group = _group(activation, var)
-        if not mentions(weight.indices, var):
-            roles[i] = ROW
-        elif in_activation and not group:
-            roles[i] = BATCH
+        row_group, column_group = _group(weight, var), _group(activation, var)
+        in_activation, in_weight = (mentions(x.indices, var) for x in (activation, weight))
+        if not in_weight or (row_group and in_activation):
+            roles[i], groups[i] = ROW, row_group
+        elif not in_activation or column_group:
+            roles[i], groups[i] = COLUMN, column_group
         else:
-            roles[i], groups[i] = COLUMN, group
-    columns = [i for i in groups if extents[i] != 1]
+            roles[i], groups[i] = BATCH, 0
+    columns = [i for i, role in roles.items() if role == COLUMN and extents[i] != 1]
     if not columns:
         raise NotSchedulable("no axis belongs to the weight alone")
-    spatial = [variables[i] for i in roles if extents[i] != 1]
-    window = [i for i in reducing if not _alone(activation, variables[i], spatial)]
+    rows = [i for i, role in roles.items() if role == ROW and extents[i] != 1]
+    pixels = [variables[i] for i in roles if extents[i] != 1 and not groups[i]]
+    window = [i for i in reducing if not _alone(activation, variables[i], pixels)]
     return Contraction(
         roles=roles,
         extents=extents,
@@ -160,6 +169,7 @@ def contraction_of(sch: Schedule, anchor: SBlockRV) -> Contraction:
         weight=weight,
         column=columns[-1],
         column_group=groups[columns[-1]],
+        row_group=groups[rows[-1]] if rows else 0,
         bits=int(stmt.body.buffer.dtype.bits),
     )
 

@@ -15,12 +15,16 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
 from . import tile
+from .choice import choose, row_is_innermost
 from .contraction import Contraction, contraction_of
 from .elementwise import schedule_injective
 from .machine import VectorUnit
 from .packing import copy_weight, should_copy_weight
 from .rule import CpuRule
 from .stages import NotSchedulable, Stages, extent_of, match_output, stages_of
+
+# Products in one result up to which moving it costs more than what moving saves.
+SHALLOW = 256
 
 
 def prepare(sch: Schedule) -> tuple[Stages, Contraction]:
@@ -39,6 +43,8 @@ def prepare(sch: Schedule) -> tuple[Stages, Contraction]:
         output_axis = match_output(sch, stages.output, stages.anchor)
         stages = Stages(stages.producers, stages.anchor, stages.output, output_axis)
         c = contraction_of(sch, stages.anchor)
+        if c.column_group % 8 or c.depth <= SHALLOW:
+            c = contraction_of(sch, stages.anchor, swapped=True)
     return stages, c
 
 
@@ -50,7 +56,7 @@ class Conv2d(CpuRule):
     def schedule(self, sch: Schedule, unit: VectorUnit) -> None:
         """Schedule the kernel in place; see `CpuRule.schedule`."""
         stages, c = prepare(sch)
-        chosen = tile.choose(c, unit, moved=tile.row_is_innermost(stages, c))
+        chosen = choose(c, unit, moved=row_is_innermost(stages, c))
         if should_copy_weight(sch, stages.anchor, c, chosen.columns):
             copy_weight(sch, stages.anchor, c, chosen.columns, whole=True)
             c = contraction_of(sch, stages.anchor)

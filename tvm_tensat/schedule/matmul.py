@@ -7,6 +7,7 @@ from dataclasses import replace
 from tvm.s_tir import Schedule
 
 from . import tile
+from .choice import choose, row_is_innermost
 from .contraction import Contraction, contraction_of
 from .elementwise import schedule_injective
 from .machine import VectorUnit
@@ -38,7 +39,7 @@ class Matmul(CpuRule):
     def schedule(self, sch: Schedule, unit: VectorUnit) -> None:
         """Schedule the kernel in place; see `CpuRule.schedule`."""
         stages, c = prepare(sch)
-        chosen = tile.choose(c, unit, moved=tile.row_is_innermost(stages, c))
+        chosen = choose(c, unit, moved=row_is_innermost(stages, c))
         copy = None
         if should_copy_weight(sch, stages.anchor, c, chosen.columns):
             one_row_axis = len(c.rows()) == 1

@@ -17,6 +17,7 @@ from tvm.ir import TensorLoad
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
+from .choice import largest_divisor
 from .elementwise import has_branch
 from .machine import VectorUnit
 from .rule import CpuRule
@@ -33,7 +34,6 @@ from .stages import (
     walk,
     writes_result,
 )
-from .tile import largest_divisor
 
 # Elements below which a kernel stays on one thread.
 PARALLEL_ELEMENTS = 262_144
