@@ -10,7 +10,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import ml_dtypes
@@ -25,8 +24,9 @@ from tvm_tensat.schedule import build_pipeline
 # add up like a random walk, so the tolerance grows with the root of their number.
 TOLERANCE = {"float64": 1e-12, "float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
 
-ROUNDS = 11  # timings of each module
-ROUND_SECONDS = 0.05  # at least this long, so that the clock and the VM's start do not matter
+RACE_SECONDS = 12.0  # for all modules together, within these numbers of rounds
+FEWEST_ROUNDS, MOST_ROUNDS = 9, 41
+ROUND_SECONDS = 0.02  # at least this long, so that the clock and the VM's start do not matter
 
 
 class CannotRun(Exception):
@@ -46,12 +46,15 @@ class Race:
         Interquartile range over the median.
     ratios : tuple of float
         Median of (first module's time / this module's time) over the rounds: above 1 is faster.
+    sure : tuple of float
+        Lower quartile of that ratio: above 1 when the module won three rounds in four.
     """
 
     function: str
     seconds: tuple[float, ...]
     spread: tuple[float, ...]
     ratios: tuple[float, ...]
+    sure: tuple[float, ...]
 
 
 def device_of(target: tvm.target.Target) -> tvm.runtime.Device | None:
@@ -169,9 +172,15 @@ def race(
     name: str,
     inputs: Sequence[tvm.runtime.Tensor],
     device: tvm.runtime.Device,
-    rounds: int = ROUNDS,
+    rounds: int | None = None,
 ) -> Race:
-    """Time a function of several machines in turn, having the machine alone."""
+    """Time a function of several machines in turn, having the machine alone.
+
+    Parameters
+    ----------
+    rounds : int, optional
+        Timings of each module; by default as many as `RACE_SECONDS` allow.
+    """
     with machine_lock(exclusive=True):
         return _race(machines, name, inputs, device, rounds)
 
@@ -181,11 +190,15 @@ def _race(
     name: str,
     inputs: Sequence[tvm.runtime.Tensor],
     device: tvm.runtime.Device,
-    rounds: int,
+    rounds: int | None,
 ) -> Race:
     for machine in machines:
         machine[name](*inputs)  # warm up: pages, caches, threads
-    numbers = [_repetitions(machine, name, inputs, device) for machine in machines]
+    once = [_time(machine, name, inputs, device, 1) for machine in machines]
+    numbers = [max(1, round(ROUND_SECONDS / max(seconds, 1e-7))) for seconds in once]
+    if rounds is None:
+        fitting = int(RACE_SECONDS / np.dot(once, numbers))
+        rounds = min(MOST_ROUNDS, max(FEWEST_ROUNDS, fitting))
     times = np.empty((rounds, len(machines)))
     for turn in range(rounds):
         # The order alternates, so that no module always runs after the same one.
@@ -194,11 +207,13 @@ def _race(
             times[turn, k] = _time(machines[k], name, inputs, device, numbers[k])
     middle = np.median(times, axis=0)
     low, high = np.percentile(times, [25, 75], axis=0)
+    ratios = times[:, :1] / times
     return Race(
         name,
         tuple(middle.tolist()),
         tuple(((high - low) / middle).tolist()),
-        tuple(median((times[:, 0] / times[:, k]).tolist()) for k in range(len(machines))),
+        tuple(np.median(ratios, axis=0).tolist()),
+        tuple(np.percentile(ratios, 25, axis=0).tolist()),
     )
 
 
@@ -216,13 +231,3 @@ def _time(
         function(*inputs)
     device.sync()
     return (time.perf_counter() - began) / number
-
-
-def _repetitions(
-    machine: relax.VirtualMachine,
-    name: str,
-    inputs: Sequence[tvm.runtime.Tensor],
-    device: tvm.runtime.Device,
-) -> int:
-    once = _time(machine, name, inputs, device, 1)
-    return max(1, int(ROUND_SECONDS / max(once, 1e-7)))

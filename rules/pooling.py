@@ -1,17 +1,18 @@
 """Pools of images.
 
     pool([x y])     =  [pool(x) pool(y)]   pool_of_joined_images, joined_pools
-    pool(relu(x))   =  relu(pool(x))       max_pool_of_relu
 
-[x y] joins batches or channels, of which a pool sees neither, so joining is `EXACT`. Relu keeps the
-order of numbers, but TVM's relu turns NaN into 0, which its pool does not: `REAL`.
+[x y] joins batches or channels, of which a pool sees neither, so joining is `EXACT`.
+
+Relu does not change places with a max pool: TVM's relu turns NaN into 0 and its pool keeps NaN, so
+of 1, 2, 3 and NaN the pool of the relu is 3 and the relu of the pool 0.
 """
 
 from __future__ import annotations
 
-from tvm_tensat.egraph.rule import ANY, EXACT, REAL, Rule, Term, refuse, rule
+from tvm_tensat.egraph.rule import ANY, EXACT, Rule, Term, refuse, rule
 from tvm_tensat.rules.common import Apply, for_each
-from tvm_tensat.rules.operators import avg_pool2d, concat, max_pool2d, need_same_operator, relu
+from tvm_tensat.rules.operators import avg_pool2d, concat, max_pool2d, need_same_operator
 
 POOLS: tuple[Apply, ...] = (max_pool2d, avg_pool2d)
 
@@ -54,15 +55,3 @@ def _joined_pools(pool: Apply) -> Rule:
 
 pools_of_joined_images = for_each(POOLS, _pool_of_joined_images)
 joined_pools = for_each(POOLS, _joined_pools)
-
-
-@rule(keeps=REAL)
-def max_pool_of_relu(x):
-    """The largest of some numbers can be taken before relu, which then sees fewer of them."""
-    pooled = max_pool2d(relu(x))
-    yield pooled
-    top, left, bottom, right = pooled.padding
-    height, width = pooled.pool_size
-    if pooled.ceil_mode or max(top, bottom) >= height or max(left, right) >= width:
-        refuse("a window may hold nothing but padding")
-    yield relu(pooled.on(x))

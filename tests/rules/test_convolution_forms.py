@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from tests.rules.convolution_cases import cases
-from tests.rules.harness import apply, refusal, tensor, weight
+from tests.rules.harness import refusal, tensor, weight
 from tests.rules.strategies import NUMBERS, SIZES, Strategy, example
 from tvm_tensat.rules import convolution_forms as rules
 
@@ -24,13 +24,6 @@ def pointwise(draw: st.DrawFn, law, strides):
     return example(law, x, w, attrs=(attrs,))
 
 
-@st.composite
-def channels_first(draw: st.DrawFn):
-    case, dtype = draw(cases(groups=st.just(1), layouts=st.just(("NCHW", "OIHW")))), draw(NUMBERS)
-    operands = case.input(dtype=dtype), case.kernel(dtype=dtype)
-    return example(rules.convolution_with_channels_last, *operands, attrs=(case.attrs,))
-
-
 EXAMPLES: dict[str, Strategy] = {
     "pointwise_convolution_as_product": pointwise(
         rules.pointwise_convolution_as_product, st.just((1, 1))
@@ -38,7 +31,6 @@ EXAMPLES: dict[str, Strategy] = {
     "pointwise_convolution_of_fewer_pixels": pointwise(
         rules.pointwise_convolution_of_fewer_pixels, STRIDES
     ),
-    "convolution_with_channels_last": channels_first(),
 }
 
 
@@ -51,9 +43,3 @@ def test_other_convolutions_are_no_product():
     assert "symbolic: n" in str(refusal(example(law, tensor(1, 2, "n", 4), w)))
     grouped = example(law, x, weight(2, 1, 1, 1), attrs=({"groups": 2},))
     assert refusal(grouped) == "grouped convolution"
-
-
-def test_channels_last_names_its_layouts():
-    case = example(rules.convolution_with_channels_last, tensor(1, 2, 5, 5), weight(3, 2, 3, 3))
-    inner = apply(case).targets[0].operands[0]
-    assert (inner.data_layout, inner.kernel_layout, inner.out_layout) == ("NHWC", "HWIO", "NHWC")

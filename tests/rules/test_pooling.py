@@ -37,19 +37,8 @@ def joined(draw: st.DrawFn, law):
     return example(law, x, y, attrs=(attrs, at) if outer_first else (at, {}, attrs, attrs))
 
 
-@st.composite
-def rectified(draw: st.DrawFn):
-    attrs, dtype = draw(geometries()) | {"ceil_mode": False}, draw(FLOATS)
-    if attrs["pool_size"] == (1, 2):
-        attrs["padding"] = (0, 1, 0, 1)
-    extents = {"N": draw(st.sampled_from([2, "n"])), "C": draw(SIZES), "H": 6, "W": 5}
-    x = tensor(*(extents[k] for k in attrs["layout"]), dtype=dtype)
-    return example(rules.max_pool_of_relu, x, attrs=(attrs,))
-
-
 EXAMPLES: dict[str, Strategy] = {
     **{name: joined(law) for name, law in LAWS.items()},
-    "max_pool_of_relu": rectified(),
 }
 
 
@@ -57,10 +46,3 @@ def test_images_joined_along_their_pixels_are_refused():
     for law in rules.pools_of_joined_images:
         case = example(law, tensor(1, 2, 4, 4), tensor(1, 2, 4, 4), attrs=({}, {"axis": 2}))
         assert "joined along the pixels" in str(refusal(case))
-
-
-def test_windows_of_nothing_but_padding_are_refused():
-    """There relu would turn the lowest number into 0."""
-    for attrs in ({"pool_size": 3, "ceil_mode": True}, {"pool_size": (1, 2), "padding": 1}):
-        case = example(rules.max_pool_of_relu, tensor(1, 1, 4, 4), attrs=(attrs,))
-        assert refusal(case) == "a window may hold nothing but padding"

@@ -154,7 +154,7 @@ class NodeCosts:
         """Return a signature as text, which is also the key of its measured kernel."""
         signature = self.signatures[number]
         operands = [
-            _text(self.language.info(type_number)) + ("!" if weight else "")
+            str(self.language.info(type_number)) + ("!" if weight else "")
             for type_number, weight in zip(signature.types, signature.weights, strict=True)
         ]
         return f"{self.language.operator(signature.operator)}({', '.join(operands)})"
@@ -261,15 +261,6 @@ class NodeCosts:
             tuple(weights),
             self.describe(number),
         )
-
-
-def _text(info: TypeInfo) -> str:
-    if isinstance(info, TensorInfo):
-        shape = "?" if info.shape is None else "x".join(map(str, info.shape))
-        return f"{info.dtype}[{shape}]"
-    if isinstance(info, TupleInfo):
-        return "(" + ", ".join(map(_text, info.fields)) + ")"
-    return info.text
 
 
 def _is_static(info: TypeInfo) -> bool:

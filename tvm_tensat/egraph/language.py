@@ -61,6 +61,10 @@ class TensorInfo:
     shape: tuple[DimLike, ...] | None
     dtype: str
 
+    def __str__(self) -> str:
+        shape = "?" if self.shape is None else "x".join(map(str, self.shape))
+        return f"{self.dtype}[{shape}]"
+
 
 @dataclass(frozen=True)
 class TupleInfo:
@@ -68,12 +72,18 @@ class TupleInfo:
 
     fields: tuple[TypeInfo, ...]
 
+    def __str__(self) -> str:
+        return "(" + ", ".join(map(str, self.fields)) + ")"
+
 
 @dataclass(frozen=True)
 class OtherInfo:
     """A type about which rules know nothing (a shape, a scalar, an object)."""
 
     text: str
+
+    def __str__(self) -> str:
+        return self.text
 
 
 TypeInfo: TypeAlias = TensorInfo | TupleInfo | OtherInfo
