@@ -40,14 +40,15 @@ class Optimized:
 
     Attributes
     ----------
-    cheapest : Candidate
+    cheapest : Candidate or None
+        None where nothing is cheaper than the input.
     without_merges : Candidate or None
         The cheapest without what multi-pattern and group rules made, where that is another graph:
         merging gains or loses by more than a model of single kernels can tell.
     report : BlockReport
     """
 
-    cheapest: Candidate
+    cheapest: Candidate | None
     without_merges: Candidate | None
     report: BlockReport
 
@@ -81,6 +82,8 @@ def optimize_segment(
     search = _Search(graph, language, read, rules, device, options, phases)
     search.measure(search.input_nodes())
     solution, rows = search.choose(np.zeros(len(graph.node_alive), np.bool_))
+    if solution.cost >= search.input_cost():
+        return Optimized(None, None, search.report(where, exploration, solution, rows))
     merging = np.array([rule.kind != "single" for rule in rules] + [False], np.bool_)
     merged = merging[graph.node_rule]  # FROM_INPUT is -1, the last entry
     plain = search.choose(merged) if merged[rows].any() else None
@@ -111,6 +114,10 @@ class _Search:
     def input_nodes(self) -> Ints:
         """Rows of the input's e-nodes, those that congruence has merged away included."""
         return np.flatnonzero(self.graph.node_rule == FROM_INPUT)
+
+    def input_cost(self) -> float:
+        """Return the predicted seconds of the input."""
+        return float(self.costs.costs()[self.input_nodes()].sum())
 
     def measure(self, rows: Ints) -> bool:
         """Measure what is not measured of these e-nodes; return whether there was anything."""
@@ -165,13 +172,12 @@ class _Search:
             for number, known in self.costs.measured.items()
             if known.error is not None
         ]
-        values = self.costs.costs()
         return BlockReport(
             function=where[0],
             block=where[1],
             operators=len(self.read.nodes),
             exploration=exploration,
-            cost_before=float(values[self.input_nodes()].sum()),
+            cost_before=self.input_cost(),
             cost_after=solution.cost,
             bound=solution.bound,
             gap=solution.gap,

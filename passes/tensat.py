@@ -20,7 +20,7 @@ from tvm_tensat.passes import guard
 from tvm_tensat.passes.options import TensatOptions
 from tvm_tensat.passes.phases import Phases
 from tvm_tensat.passes.report import Report
-from tvm_tensat.passes.segment import Optimized, optimize_segment
+from tvm_tensat.passes.segment import optimize_segment
 from tvm_tensat.relax.fold import fold_weights
 from tvm_tensat.relax.plan import FunctionPlan, Kept, Segment, plan_function
 from tvm_tensat.relax.writer import rebuild
@@ -94,11 +94,11 @@ class _Run:
             return module
         cheapest, without_merges = self.rewrite(plans)
         if not cheapest:
-            self.report.reasons.append("no rule found another form")
+            self.report.reasons.append("no cheaper form was found")
             return module
         candidates = {"optimized": self.finish(module, plans, cheapest)}
         if without_merges:
-            plain = self.finish(module, plans, cheapest | without_merges)
+            plain = self.finish(module, plans, without_merges)
             candidates["optimized, without merges"] = plain
         return self.judge(module, candidates)
 
@@ -127,26 +127,25 @@ class _Run:
         return plans
 
     def rewrite(self, plans: dict[str, FunctionPlan]) -> tuple[Written, Written]:
-        """Optimize every segment; the second result holds the functions that differ in merges."""
+        """Optimize every segment; the second result is without merges, empty if none was made."""
         rules = all_rules(self.options.numerics)
         device = self.device()
         cheapest: Written = {}
         plain: Written = {}
+        merges = False
         for name, plan in plans.items():
-            found: dict[Segment, Optimized] = {}
             for number, segment in enumerate(plan.segments):
                 where = name, f"segment {number}"
                 made = optimize_segment(segment, where, rules, device, self.options, self.phases)
-                if made is not None:
-                    found[segment] = made
-                    self.report.blocks.append(made.report)
-            if found:
-                cheapest[name] = {s: made.cheapest.bindings for s, made in found.items()}
-            if any(made.without_merges for made in found.values()):
-                plain[name] = {
-                    s: (made.without_merges or made.cheapest).bindings for s, made in found.items()
-                }
-        return cheapest, plain
+                if made is None:
+                    continue
+                self.report.blocks.append(made.report)
+                if made.cheapest is not None:
+                    cheapest.setdefault(name, {})[segment] = made.cheapest.bindings
+                    without = made.without_merges or made.cheapest
+                    plain.setdefault(name, {})[segment] = without.bindings
+                    merges = merges or made.without_merges is not None
+        return cheapest, plain if merges else {}
 
     def device(self) -> Device:
         """Open the cost store and calibrate the estimate, as far as options and machine allow."""
@@ -221,14 +220,12 @@ class _Run:
             for function, inputs in names.items():
                 everyone = [input_machine, *machines.values()]
                 self.report.races.append(guard.race(everyone, function, inputs, self.hardware))
-        # Ratios of medians of one function each; several functions weigh by their times.
-        total = np.sum([race.seconds for race in self.report.races], axis=0)
-        speed = (
-            np.sum([np.array(race.ratios) * race.seconds[0] for race in self.report.races], axis=0)
-            / total[0]
-        )
-        best = int(np.argmax(speed))
-        if best == 0:
+        # Functions weigh by their times in the input.
+        weights = [race.seconds[0] for race in self.report.races]
+        speed = np.average([race.ratios for race in self.report.races], axis=0, weights=weights)
+        sure = np.average([race.sure for race in self.report.races], axis=0, weights=weights)
+        best = int(np.argmax(np.where(sure > 1.0, speed, 0.0)))
+        if sure[best] <= 1.0:
             return self.keep(module, "no result was measured to be faster than the input")
         winner = self.report.candidates[best]
         return self.accept(winner, candidates[winner], f"measured {speed[best]:.3f} times as fast")

@@ -164,7 +164,11 @@ def test_a_slower_result_is_not_returned(monkeypatch) -> None:
     def lost(machines, name, inputs, device):
         count = len(machines)
         return guard.Race(
-            name, (1.0,) + (2.0,) * (count - 1), (0.0,) * count, (1.0,) + (0.5,) * (count - 1)
+            name,
+            (1.0,) + (2.0,) * (count - 1),
+            (0.0,) * count,
+            (1.0,) + (0.5,) * (count - 1),
+            (1.0,) + (0.4,) * (count - 1),
         )
 
     monkeypatch.setattr(guard, "race", lost)

@@ -48,6 +48,15 @@ def test_an_epilogue_of_bias_residual_and_relu_is_computed():
     np.testing.assert_allclose(got, np.maximum(x @ w + b + r, 0), rtol=1e-4, atol=1e-4)
 
 
+def test_a_second_result_beside_the_epilogue():
+    x, w = normal(1, 64), normal(64, 48, seed=1)
+
+    def build(x, w):
+        return relax.TupleGetItem(op.nn.dropout(op.nn.relu(op.matmul(x, w))), 0)
+
+    np.testing.assert_allclose(run(build, [x], [w]), np.maximum(x @ w, 0), rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("dtype", "out", "tolerance"),
     [("float16", "", 5e-2), ("float64", "", 1e-10), ("int32", "", 0), ("int8", "int32", 0)],

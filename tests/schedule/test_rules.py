@@ -1,6 +1,7 @@
 """Which rule takes which kernel, so that a kernel that silently falls through is noticed."""
 
 import pytest
+from tvm import relax
 from tvm.relax import op
 
 from .kernels import normal, rules_of
@@ -18,6 +19,21 @@ KERNELS = {
         lambda x, w, b: op.nn.gelu(op.add(op.matmul(x, w), b)),
         [normal(16, 32), normal(32, 24), normal(24)],
         "Matmul",
+    ),
+    "matmul with two results": (
+        lambda x, w: relax.TupleGetItem(op.nn.dropout(op.nn.relu(op.matmul(x, w))), 0),
+        [normal(1, 64), normal(64, 48)],
+        "Matmul",
+    ),
+    "pool with two results": (
+        lambda x: relax.TupleGetItem(op.nn.dropout(op.nn.avg_pool2d(x, (14, 14))), 0),
+        [IMAGE],
+        "Reduction",
+    ),
+    "shallow conv2d 1x1": (
+        lambda x, w: op.nn.relu(op.nn.conv2d(x, w)),
+        [normal(1, 16, 28, 28), normal(32, 16, 1, 1)],
+        "Conv2d",
     ),
     "conv2d": (lambda x, w: op.nn.conv2d(x, w, padding=1), [IMAGE, CONVOLUTION], "Conv2d"),
     "conv2d strided": (lambda x, w: op.nn.conv2d(x, w, 2), [IMAGE, CONVOLUTION], "Conv2d"),

@@ -8,6 +8,7 @@ stride is a product, and its pixels are made one axis.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import Any
 
 from tvm import tirx
@@ -41,7 +42,7 @@ def prepare(sch: Schedule) -> tuple[Stages, Contraction]:
         raise NotSchedulable("the anchor has no window")
     if flatten_pixels(sch, stages, c):
         output_axis = match_output(sch, stages.output, stages.anchor)
-        stages = Stages(stages.producers, stages.anchor, stages.output, output_axis)
+        stages = replace(stages, output_axis=output_axis)
         c = contraction_of(sch, stages.anchor)
         if c.column_group % 8 or c.depth <= SHALLOW:
             c = contraction_of(sch, stages.anchor, swapped=True)
@@ -61,8 +62,8 @@ class Conv2d(CpuRule):
             copy_weight(sch, stages.anchor, c, chosen.columns, whole=True)
             c = contraction_of(sch, stages.anchor)
         tile.apply(sch, stages, c, chosen, unit)
-        for producer in stages.producers:
-            schedule_injective(sch, producer, unit)
+        for block in (*stages.producers, *stages.others):
+            schedule_injective(sch, block, unit)
 
 
 def flatten_pixels(sch: Schedule, stages: Stages, c: Contraction) -> bool:

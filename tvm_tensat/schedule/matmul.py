@@ -50,5 +50,5 @@ class Matmul(CpuRule):
             else:
                 copy = None
         tile.apply(sch, stages, c, chosen, unit, copy)
-        for producer in stages.producers:
-            schedule_injective(sch, producer, unit)
+        for block in (*stages.producers, *stages.others):
+            schedule_injective(sch, block, unit)

@@ -18,7 +18,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from .choice import largest_divisor
-from .elementwise import has_branch
+from .elementwise import has_branch, schedule_injective
 from .machine import VectorUnit
 from .rule import CpuRule
 from .stages import (
@@ -49,8 +49,13 @@ class Reduction(CpuRule):
         blocks = root_blocks(sch)
         if not any(is_reduction(sch, block) for block in blocks):
             raise NotSchedulable("no block reduces")
+        beside = [block for block in blocks if not sch.get_producers(block)]
+        beside = [b for b in beside if writes_result(sch, b) and not is_reduction(sch, b)]
+        blocks = [block for block in blocks if block not in beside]
         if any(writes_result(sch, block) for block in blocks[:-1]):
             raise NotSchedulable("the kernel has several results")
+        for block in beside:
+            schedule_injective(sch, block, unit)
         work = max(prod(e or 64 for e in axis_extents(sch, block)) for block in blocks)
         blocks = [b for b in blocks[:-1] if not _inlined(sch, b)] + blocks[-1:]
         if is_reduction(sch, blocks[-1]):

@@ -35,7 +35,10 @@ class Stages:
     anchor : SBlockRV
         The block that reduces.
     output : SBlockRV
-        The injective block that writes the kernel's result.
+        The injective block that writes the kernel's result, or the anchor's where several results
+        are computed from it.
+    others : list[SBlockRV]
+        Injective blocks beside or after the output, each a pass of its own.
     output_axis : dict[int, int]
         For each axis of the anchor's result with an extent other than 1, the iterator of the
         output block that runs along it.
@@ -44,6 +47,7 @@ class Stages:
     producers: list[SBlockRV]
     anchor: SBlockRV
     output: SBlockRV
+    others: list[SBlockRV]
     output_axis: dict[int, int]
 
 
@@ -151,8 +155,7 @@ def stages_of(sch: Schedule) -> Stages:
     Raises
     ------
     NotSchedulable
-        Where the kernel has no or several reductions, several results, or an epilogue that moves
-        elements.
+        Where the kernel has no or several reductions, or an epilogue that moves elements.
     """
     blocks = root_blocks(sch)
     at = [i for i, block in enumerate(blocks) if is_reduction(sch, block)]
@@ -166,7 +169,21 @@ def stages_of(sch: Schedule) -> Stages:
         else:
             producers.append(block)
     after = blocks[at[0] + 1 :]
-    for block in after[:-1]:
-        sch.compute_inline(block)
-    output = after[-1] if after else sch.cache_write(anchor, 0, "local")
-    return Stages(producers, anchor, output, match_output(sch, output, anchor))
+    epilogue = [block for block in after if _follows(sch, block, anchor)]
+    if sum(writes_result(sch, block) for block in epilogue) > 1:
+        output, others = sch.cache_write(anchor, 0, "local"), after
+    else:
+        for block in epilogue[:-1]:
+            sch.compute_inline(block)
+        output = epilogue[-1] if epilogue else sch.cache_write(anchor, 0, "local")
+        others = [block for block in after if block not in epilogue]
+    return Stages(producers, anchor, output, others, match_output(sch, output, anchor))
+
+
+def _follows(sch: Schedule, block: SBlockRV, anchor: SBlockRV) -> bool:
+    """Return whether a block computes from the anchor's result, directly or not."""
+    name = sch.get(anchor).name_hint
+    return any(
+        sch.get(producer).name_hint == name or _follows(sch, producer, anchor)
+        for producer in sch.get_producers(block)
+    )

@@ -14,6 +14,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
 from .contraction import SYMBOLIC_EXTENT
+from .elementwise import schedule_injective
 from .machine import VectorUnit
 from .rule import CpuRule
 from .stages import (
@@ -58,6 +59,8 @@ class Window(CpuRule):
         sch.compute_at(anchor, pixels, preserve_unit_loops=True)
         for producer in reversed(stages.producers):
             sch.compute_at(producer, plane, preserve_unit_loops=True)
+        for block in stages.others:
+            schedule_injective(sch, block, unit)
         if reads >= PARALLEL_READS:
             sch.parallel(plane)
         inner = list(sch.get_loops(anchor))[-len(axes) :]
