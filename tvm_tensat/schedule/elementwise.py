@@ -28,7 +28,7 @@ from .stages import (
 )
 
 # Elements below which a kernel stays on one thread.
-PARALLEL_ELEMENTS = 262_144
+PARALLEL_ELEMENTS = 1_048_576
 # A transpose smaller than this fits the cache; larger ones go in tiles of this edge.
 TRANSPOSE_ELEMENTS = 16384
 TRANSPOSE_TILE = 16
@@ -42,11 +42,36 @@ class Elementwise(CpuRule):
         blocks = root_blocks(sch)
         if any(is_reduction(sch, block) for block in blocks):
             raise NotSchedulable("a block reduces")
+        kept = []
         for block in blocks[:-1]:
-            if not writes_result(sch, block):
+            if writes_result(sch, block):
+                schedule_injective(sch, block, unit)
+            elif calls_function(sch, block):
+                kept.append(block)
+            else:
                 sch.compute_inline(block)
-        for block in root_blocks(sch):
-            schedule_injective(sch, block, unit)
+        loops = loops_of(sch, blocks[-1])
+        schedule_injective(sch, blocks[-1], unit)
+        if len(loops) < 2:
+            for block in kept:
+                schedule_injective(sch, block, unit)
+            return
+        row = next(iter(sch.get_loops(blocks[-1])))
+        for block in reversed(kept):
+            sch.compute_at(block, row, preserve_unit_loops=True)
+
+
+def calls_function(sch: Schedule, block: SBlockRV) -> bool:
+    """Return whether a block calls a function of the mathematical library (pow, exp).
+
+    Such a call ends every vector, so that the arithmetic around it is better left in loops of its
+    own, a row at a time.
+    """
+    return any(
+        isinstance(part, tvm.ir.Call) and not str(part.op.name).endswith("if_then_else")
+        for part in walk(sch.get(block).body.value)
+        if hasattr(part, "op") and hasattr(part.op, "name")
+    )
 
 
 def has_branch(sch: Schedule, block: SBlockRV) -> bool:
@@ -77,8 +102,8 @@ def schedule_injective(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> None
     """Schedule one block that does not reduce.
 
     Where it transposes, square tiles keep the cache lines of both sides in use. Elsewhere the
-    last axis is the inner loop; a condition in it (pad, concat) is left to LLVM, which moves what
-    does not change along the row out of the loop and vectorizes what is left.
+    loops stay as they are, so that LLVM can move what does not change in an inner loop out of it (a
+    bias, the condition of a pad or a concat). The last axis becomes vectors where they divide it.
     """
     loops = loops_of(sch, block)
     extents = axis_extents(sch, block)
@@ -87,32 +112,23 @@ def schedule_injective(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> None
     count = prod(extent or SYMBOLIC_EXTENT for extent in extents)
     across = transposed_axis(sch, block)
     if across is not None and count >= TRANSPOSE_ELEMENTS:
-        inner, extent = loops[-1], extents[-1]
+        inner = loops[-1]
         high, low = sch.split(loops[across], [None, TRANSPOSE_TILE])
         high_inner, low_inner = sch.split(inner, [None, TRANSPOSE_TILE])
         outer = [high if i == across else loop for i, loop in enumerate(loops[:-1])]
         sch.reorder(*outer, high_inner, low, low_inner)
         _parallel(sch, [*outer, high_inner], count)
         return
-    if len(loops) == 1 and count >= PARALLEL_ELEMENTS:
-        task, inner = sch.split(loops[0], [None, 4096])
-        _parallel(sch, [task], count)
-    else:
-        inner = loops[-1]
-        if len(loops) > 1:
-            _parallel(sch, loops[:-1], count)
-    extent = extents[-1]
-    if not unit.vectorize or has_branch(sch, block) or extent is None:
-        return
     lanes = unit.lanes(int(sch.get(block).writes[0].source.dtype.bits))
-    if extent > lanes and extent % lanes == 0:
-        _, inner = sch.split(inner, [None, lanes])
-        sch.vectorize(inner)
-    elif len(loops) > 1 and 1 < extent <= 4 * lanes:
-        sch.vectorize(inner)
+    outermost = next((i for i, extent in enumerate(extents) if extent != 1), 0)
+    if outermost < len(loops) - 1:
+        _parallel(sch, loops[: outermost + 1], count)
+    vectors = extents[-1] is not None and extents[-1] % lanes == 0 and extents[-1] > 0
+    if unit.vectorize and vectors and not has_branch(sch, block):
+        _, vector = sch.split(loops[-1], [None, lanes])
+        sch.vectorize(vector)
 
 
 def _parallel(sch: Schedule, loops: list[LoopRV], count: int) -> None:
-    task = sch.fuse(*loops)
     if count >= PARALLEL_ELEMENTS:
-        sch.parallel(task)
+        sch.parallel(sch.fuse(*loops))
