@@ -21,7 +21,7 @@ from .stages import NotSchedulable, Stages
 
 logger = logging.getLogger(__name__)
 
-Prepare = Callable[[Schedule], tuple[Stages, Contraction]]
+Prepare = Callable[[Schedule, VectorUnit], tuple[Stages, Contraction]]
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def packed_kernel(func: tirx.PrimFunc, target: tvm.target.Target) -> PackedKerne
 def _pack(func: tirx.PrimFunc, unit: VectorUnit, prepare: Prepare) -> PackedKernel | None:
     try:
         trial = s_tir.Schedule(func)
-        stages, c = prepare(trial)
+        stages, c = prepare(trial, unit)
         parameter = parameter_of(trial.mod["main"], c)
         if parameter is None:
             return None

@@ -24,11 +24,13 @@ from .packing import copy_weight, should_copy_weight
 from .rule import CpuRule
 from .stages import NotSchedulable, Stages, extent_of, match_output, stages_of
 
-# Products in one result up to which moving it costs more than what moving saves.
+# Products in one result up to which transposing the result in registers is what costs most.
 SHALLOW = 256
+# Share of the pixels that may be left over after the last whole vector: they run without vectors.
+LEFT_OVER = 0.01
 
 
-def prepare(sch: Schedule) -> tuple[Stages, Contraction]:
+def prepare(sch: Schedule, unit: VectorUnit) -> tuple[Stages, Contraction]:
     """Read a convolution's stages and axes, with the pixels merged where they can be.
 
     Raises
@@ -44,9 +46,22 @@ def prepare(sch: Schedule) -> tuple[Stages, Contraction]:
         output_axis = match_output(sch, stages.output, stages.anchor)
         stages = replace(stages, output_axis=output_axis)
         c = contraction_of(sch, stages.anchor)
-        if c.column_group % 8 or c.depth <= SHALLOW:
+        if pixels_are_columns(c, unit):
             c = contraction_of(sch, stages.anchor, swapped=True)
     return stages, c
+
+
+def pixels_are_columns(c: Contraction, unit: VectorUnit) -> bool:
+    """Return whether a 1x1 convolution is faster with its pixels in the vectors.
+
+    So it is where a group's output channels are no whole vectors, and for few input channels if
+    the pixels are whole vectors, nearly.
+    """
+    lanes = unit.lanes(c.bits)
+    if c.column_group % lanes:
+        return True
+    pixels = c.size(c.rows()[-1])
+    return c.depth <= SHALLOW and pixels % lanes <= LEFT_OVER * pixels
 
 
 class Conv2d(CpuRule):
@@ -56,7 +71,7 @@ class Conv2d(CpuRule):
 
     def schedule(self, sch: Schedule, unit: VectorUnit) -> None:
         """Schedule the kernel in place; see `CpuRule.schedule`."""
-        stages, c = prepare(sch)
+        stages, c = prepare(sch, unit)
         chosen = choose(c, unit, moved=row_is_innermost(stages, c))
         if should_copy_weight(sch, stages.anchor, c, chosen.columns):
             copy_weight(sch, stages.anchor, c, chosen.columns, whole=True)

@@ -16,7 +16,7 @@ from .rule import CpuRule
 from .stages import NotSchedulable, Stages, stages_of
 
 
-def prepare(sch: Schedule) -> tuple[Stages, Contraction]:
+def prepare(sch: Schedule, _unit: VectorUnit) -> tuple[Stages, Contraction]:
     """Read a product's stages and axes.
 
     Raises
@@ -38,7 +38,7 @@ class Matmul(CpuRule):
 
     def schedule(self, sch: Schedule, unit: VectorUnit) -> None:
         """Schedule the kernel in place; see `CpuRule.schedule`."""
-        stages, c = prepare(sch)
+        stages, c = prepare(sch, unit)
         chosen = choose(c, unit, moved=row_is_innermost(stages, c))
         copy = None
         if should_copy_weight(sch, stages.anchor, c, chosen.columns):
