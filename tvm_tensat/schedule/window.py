@@ -2,9 +2,10 @@
 
 Each result reads a window of one plane, so that there is no operand to reuse in registers but the
 window itself. What was fastest of eight forms, for windows of 3x3 and 5x1x1 with stride 1 and 2: a
-depthwise convolution adds up a whole row at each position of its window; pooling finishes a pixel
-(or a vector of neighbours, where they are whole vectors and read neighbours) before the next. Rows
-are loops that LLVM vectorizes, since vectors of odd length are slower than no vectors.
+pixel is finished before the next (or a vector of neighbours, where they are whole vectors and read
+neighbours), but a depthwise convolution of narrow rows with an epilogue adds up a whole row at each
+position of its window. Rows are loops that LLVM vectorizes, since vectors of odd length are slower
+than no vectors.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from .stages import (
     NotSchedulable,
     axis_extents,
     extent_of,
+    is_copy,
     loads,
     loops_of,
     mentions,
@@ -34,6 +36,8 @@ from .stages import (
 
 # Reads below which a kernel stays on one thread.
 PARALLEL_READS = 4_000_000
+# Pixels in a row up to which a depthwise convolution adds up rows.
+NARROW = 32
 # Positions of a window that are unrolled: 7x7.
 UNROLLED_WINDOW = 49
 
@@ -59,17 +63,18 @@ class Window(CpuRule):
         window = [i for i, axis in enumerate(axes) if int(axis.iter_type) == REDUCE]
         area = prod(axis_extents(sch, anchor)[i] or SYMBOLIC_EXTENT for i in window)
         reads = area * prod(SYMBOLIC_EXTENT if e is None else e for e in extents)
-        depthwise = _is_product(sch, anchor)
+        epilogue = not is_copy(sch, output)
+        by_rows = _is_product(sch, anchor) and epilogue and wide is not None and wide <= NARROW
         lanes = unit.lanes(int(sch.get(output).writes[0].source.dtype.bits))
         whole = wide is not None and wide % lanes == 0
-        if depthwise or not unit.vectorize or not whole or _has_stride(sch, anchor):
+        if by_rows or not unit.vectorize or not whole or _has_stride(sch, anchor):
             lanes = 1
         in_plane = _stays_in_plane(sch, anchor)
 
         sch.set_scope(anchor, 0, "local")
         plane = sch.fuse(*loops[:-2])
         pixels, vector = sch.split(loops[-1], [None, lanes])
-        sch.compute_at(anchor, loops[-2] if depthwise else pixels, preserve_unit_loops=True)
+        sch.compute_at(anchor, loops[-2] if by_rows else pixels, preserve_unit_loops=True)
         for producer in reversed(stages.producers):
             if in_plane:
                 sch.compute_at(producer, plane, preserve_unit_loops=True)
