@@ -219,6 +219,15 @@ def resolve_cycles(graph: EGraph) -> int:
     return hidden
 
 
+def hide(graph: EGraph, rows: Ints) -> None:
+    """Hide e-nodes that are known to be on a cycle, except the oldest of their class.
+
+    An e-node that a rule replaced by one of its own variables (``x * 1 = x``), and a field of a
+    tuple beside the operand it stands for, depend on their own class.
+    """
+    graph.node_filtered[rows[~oldest_rows(graph)[rows]]] = True
+
+
 def _newest(row: Ints, component: Ints, rounds: int) -> Ints:
     """Newest row of each component; after many rounds the newest tenth of all rows at once."""
     order = np.lexsort((row, component))

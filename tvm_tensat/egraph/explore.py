@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tvm_tensat.egraph.columns import Bools, Hashes, Ints
-from tvm_tensat.egraph.cycles import closes_cycle, resolve_cycles
+from tvm_tensat.egraph.cycles import closes_cycle, hide, resolve_cycles
 from tvm_tensat.egraph.egraph import EGraph
 from tvm_tensat.egraph.group import groups
 from tvm_tensat.egraph.instantiate import instantiate, portion
@@ -200,7 +200,11 @@ class _Explorer:
                 continue
             found.append(
                 Application(
-                    known.number, template, matches.variables[members], matches.roots[members]
+                    known.number,
+                    template,
+                    matches.variables[members],
+                    matches.roots[members],
+                    matches.rows[members],
                 )
             )
         return found
@@ -221,7 +225,13 @@ class _Explorer:
                 known.statistics.refused[template] += 1
                 continue
             found.append(
-                Application(known.number, template, group.variables[None, :], group.roots[None, :])
+                Application(
+                    known.number,
+                    template,
+                    group.variables[None, :],
+                    group.roots[None, :],
+                    group.rows[None, :],
+                )
             )
         return found
 
@@ -267,6 +277,7 @@ class _Explorer:
         """Instantiate in portions that cannot exceed the node limit, then merge and rebuild."""
         pending = list(found)
         roots, ends = [], []
+        applied: list[Application] = []
         complete = True
         while pending:
             room = self.limits.nodes - self.graph.node_count
@@ -280,13 +291,18 @@ class _Explorer:
                 break
             roots.append(merged[0])
             ends.append(merged[1])
+            applied += fitting
             for application in fitting:
                 statistics = self.known[application.rule].statistics
                 statistics.applied += len(application.roots)
         if roots:
             self.graph.union(np.concatenate(roots), np.concatenate(ends))
         self.graph.rebuild()
-        project_tuples(self.graph)
+        projected = project_tuples(self.graph)
+        if self.limits.cycles == "efficient":
+            # Hidden first: the newest e-node of a large component could be a useful one.
+            collapsed = [application.collapsed() for application in applied]
+            hide(self.graph, np.concatenate([projected, *collapsed]))
         return complete
 
 

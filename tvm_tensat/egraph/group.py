@@ -23,7 +23,7 @@ class Group:
 
     Attributes
     ----------
-    roots : (members,) int64
+    roots, rows : (members,) int64
     variables : (1 + members * others,) int64
         The shared class, then each member's other variables.
     operators : tuple of int
@@ -31,6 +31,7 @@ class Group:
     """
 
     roots: Ints
+    rows: Ints
     variables: Ints
     operators: tuple[int, ...]
 
@@ -84,6 +85,7 @@ def groups(
     return [
         Group(
             matches.root[rows],
+            matches.row[rows],
             np.concatenate([variables[rows[0], :1], variables[rows, 1:].ravel()]),
             tuple(matches.operators[rows].ravel().tolist()),
         )

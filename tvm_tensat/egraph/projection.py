@@ -5,38 +5,37 @@ from __future__ import annotations
 import numpy as np
 
 from tvm_tensat.egraph.columns import first_of_equals
-from tvm_tensat.egraph.egraph import EGraph
+from tvm_tensat.egraph.egraph import EGraph, Ints
 from tvm_tensat.egraph.pattern import join
 
 
-def project_tuples(graph: EGraph) -> int:
+def project_tuples(graph: EGraph) -> Ints:
     """Merge each field of a class that holds a tuple with the tuple's operand.
 
     It adds no e-node, and is applied after each iteration until it finds nothing.
 
     Returns
     -------
-    int
-        Merges made.
+    (e-nodes,) int64
+        The fields that were merged with an operand.
     """
     tuples, gets = graph.operators.named("tuple"), graph.operators.named("get")
-    merged = 0
+    projected = [np.empty(0, np.int64)]
     while tuples and gets:
         rows = graph.usable()
         kind = graph.operators.kind[graph.node_operator[rows]]
         of_tuple = rows[np.isin(kind, tuples)]
         of_field = rows[np.isin(kind, gets)]
         if not len(of_tuple) or not len(of_field):
-            return merged
+            break
         source = graph.children(of_field, 1)[:, 0]
         left, right = join(source, graph.node_class[of_tuple], limit=len(rows) * 100)
         operator, _, group = first_of_equals(graph.node_operator[of_field[left]])
         fields = [graph.language.operator(number)["index"] for number in operator.tolist()]
         index = np.array(fields, np.int64)[group]
         operand = graph.operands[graph.node_start[of_tuple[right]] + index]
-        new = graph.union(graph.node_class[of_field[left]], operand)
-        if not new:
-            return merged
-        merged += new
+        projected.append(of_field[left])
+        if not graph.union(graph.node_class[of_field[left]], operand):
+            break
         graph.rebuild()
-    return merged
+    return np.unique(np.concatenate(projected))

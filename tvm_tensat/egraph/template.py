@@ -116,16 +116,26 @@ class Application:
     variables : (matches, variables) int64
     roots : (matches, targets) int64
         Classes to merge with the targets.
+    rows : (matches, targets) int64
+        The e-nodes that were matched as roots.
     """
 
     rule: int
     template: Template
     variables: Ints
     roots: Ints
+    rows: Ints
 
     def take(self, some: Ints) -> Application:
         """Select matches."""
-        return Application(self.rule, self.template, self.variables[some], self.roots[some])
+        return Application(
+            self.rule, self.template, self.variables[some], self.roots[some], self.rows[some]
+        )
+
+    def collapsed(self) -> Ints:
+        """E-nodes that are equal to one of their own variables now, so they are on a cycle."""
+        at = [k for k, target in enumerate(self.template.targets) if target >= 0]
+        return self.rows[:, at].ravel()
 
 
 class Templates:
