@@ -116,6 +116,21 @@ def test_an_identity_that_merges_a_class_with_its_child_hides_the_identity() -> 
     check(graph)
 
 
+def test_a_field_of_a_tuple_is_hidden_and_not_the_newer_forms_beside_it() -> None:
+    # (a, f(a))[0] = a puts a, the tuple and f(a) on one cycle, on which g(h(a)) = f(a) is newest.
+    graph = EGraph(ToyLanguage())
+    pair = ("tuple", ("a",), ("f", ("a",)))
+    for index in (0, 1):
+        add_tree(graph, (("get", (("index", index),)), pair))
+    explore(graph, [as_rule(Law((("f", "x"),), (("g", ("h", "x")),)))], Limits())
+    names = {
+        graph.language.operator(int(number)).name
+        for number in graph.node_operator[np.flatnonzero(graph.node_filtered & graph.node_alive)]
+    }
+    assert names == {"get"}
+    check(graph)
+
+
 def test_products_of_which_one_depends_on_the_other_are_discarded_before_they_are_applied() -> None:
     graph = EGraph(ToyLanguage())
     add_tree(graph, ("mul", ("x",), ("neg", ("mul", ("x",), ("a",)))))
