@@ -54,7 +54,7 @@ def test_the_input_module_is_never_changed() -> None:
 
 
 def test_measured_and_raced_end_to_end(tmp_path) -> None:
-    module = models.shared_products()
+    module = models.convolution_with_batch_norm()
     result = optimize(module, LLVM, cost_store=tmp_path / "costs.sqlite", strict=True)
     block = result.report.blocks[0]
     assert block.kernels_measured > 0 and block.kernels_failed == 0

@@ -1,8 +1,8 @@
 """A segment of a Relax function as e-nodes.
 
-Every binding becomes an e-node, also those that no rule knows. Tuples, also those written inside
-a call, are e-nodes; aliases are not. Bindings of shapes, numbers and strings stay beside the
-e-graph: the calls that use them carry the values as attributes.
+Every binding that is needed becomes an e-node, also those that no rule knows. Tuples, also those
+written inside a call, are e-nodes; aliases are not. Bindings of shapes, numbers and strings stay
+beside the e-graph: the calls that use them carry the values as attributes.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import tvm
 from tvm import relax
 
 from tvm_tensat.relax.attributes import holds_no_tensor
+from tvm_tensat.relax.barriers import variables
 from tvm_tensat.relax.language import RelaxLanguage
 from tvm_tensat.relax.plan import Segment
 
@@ -92,8 +93,8 @@ def read_segment(segment: Segment, language: RelaxLanguage, egraph: EGraphLike) 
         Receives the e-nodes; only its ``add`` is used.
     """
     reader = _Reader(segment, language, egraph)
-    for index, binding in enumerate(segment.bindings):
-        reader.read_binding(index, binding)
+    for index in _live(segment):
+        reader.read_binding(index, segment.bindings[index])
     return ReadSegment(
         segment=segment,
         language=language,
@@ -102,6 +103,17 @@ def read_segment(segment: Segment, language: RelaxLanguage, egraph: EGraphLike) 
         nodes=tuple(reader.nodes),
         beside=tuple(reader.beside),
     )
+
+
+def _live(segment: Segment) -> list[int]:
+    """Positions of the bindings that the outputs need, and of those that hold no tensor."""
+    needed = set(segment.outputs)
+    live = []
+    for index, binding in reversed(list(enumerate(segment.bindings))):
+        if binding.var in needed or holds_no_tensor(binding.value):
+            live.append(index)
+            needed.update(variables(binding.value))
+    return live[::-1]
 
 
 class _Reader:
