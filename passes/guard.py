@@ -7,7 +7,7 @@ inputs, then they are timed in turn, so that a machine whose speed drifts slows 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,8 @@ class Race:
     Attributes
     ----------
     function : str
+    modules : tuple of str
+        Names of the modules; the first is what the others are compared with.
     seconds : tuple of float
         Median of each module.
     spread : tuple of float
@@ -51,6 +53,7 @@ class Race:
     """
 
     function: str
+    modules: tuple[str, ...]
     seconds: tuple[float, ...]
     spread: tuple[float, ...]
     ratios: tuple[float, ...]
@@ -168,7 +171,7 @@ def difference(
 
 
 def race(
-    machines: Sequence[relax.VirtualMachine],
+    machines: Mapping[str, relax.VirtualMachine],
     name: str,
     inputs: Sequence[tvm.runtime.Tensor],
     device: tvm.runtime.Device,
@@ -186,12 +189,13 @@ def race(
 
 
 def _race(
-    machines: Sequence[relax.VirtualMachine],
+    named: Mapping[str, relax.VirtualMachine],
     name: str,
     inputs: Sequence[tvm.runtime.Tensor],
     device: tvm.runtime.Device,
     rounds: int | None,
 ) -> Race:
+    machines = list(named.values())
     for machine in machines:
         machine[name](*inputs)  # warm up: pages, caches, threads
     once = [_time(machine, name, inputs, device, 1) for machine in machines]
@@ -210,6 +214,7 @@ def _race(
     ratios = times[:, :1] / times
     return Race(
         name,
+        tuple(named),
         tuple(middle.tolist()),
         tuple(((high - low) / middle).tolist()),
         tuple(np.median(ratios, axis=0).tolist()),

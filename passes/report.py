@@ -65,9 +65,7 @@ class Report:
         Why, and everything else the user should know.
     blocks : list of BlockReport
     races : list of Race
-        Module 0 is the input.
-    candidates : list of str
-        Names of the modules raced, the input first.
+        Of each function the first race of all candidates, then the winner's against the input.
     seconds : dict of str to float
         Time by phase.
     kept : list of str
@@ -81,7 +79,6 @@ class Report:
     reasons: list[str] = field(default_factory=list)
     blocks: list[BlockReport] = field(default_factory=list)
     races: list[Race] = field(default_factory=list)
-    candidates: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     kept: list[str] = field(default_factory=list)
     target: str = ""
@@ -99,7 +96,7 @@ class Report:
             lines += _block_lines(block)
         lines += [f"  left as it was: {kept}" for kept in self.kept]
         for race in self.races:
-            lines += _race_lines(race, self.candidates)
+            lines += _race_lines(race)
         if self.seconds:
             phases = ", ".join(f"{name} {value:.1f}" for name, value in self.seconds.items())
             lines.append(f"  time by phase, s: {phases}; in all {sum(self.seconds.values()):.1f}")
@@ -133,12 +130,12 @@ def _block_lines(block: BlockReport) -> list[str]:
     return lines
 
 
-def _race_lines(race: Race, candidates: list[str]) -> list[str]:
+def _race_lines(race: Race) -> list[str]:
     return [
         f"  measured, {race.function}, {name}: {_ms(seconds)} ms "
         f"(spread {spread:.1%}), {ratio:.3f} times as fast as the input"
         for name, seconds, spread, ratio in zip(
-            candidates, race.seconds, race.spread, race.ratios, strict=True
+            race.modules, race.seconds, race.spread, race.ratios, strict=True
         )
     ]
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
 import tvm
 import tvm_ffi
 from tvm import relax
@@ -16,7 +15,8 @@ from tvm_tensat.cost import CostStore, MeasureError
 from tvm_tensat.cost.machine import describe, target_text
 from tvm_tensat.cost.nodes import Device
 from tvm_tensat.cost.roofline import Roofline
-from tvm_tensat.passes import guard
+from tvm_tensat.passes.guard import device_of
+from tvm_tensat.passes.judge import Judge
 from tvm_tensat.passes.options import TensatOptions
 from tvm_tensat.passes.phases import Phases
 from tvm_tensat.passes.report import Report
@@ -81,7 +81,7 @@ class _Run:
         report.seconds = self.phases.seconds
         self.target = Target.current(allow_none=True) or self.default_target()
         report.target = target_text(self.target)
-        self.hardware = guard.device_of(self.target)
+        self.hardware = device_of(self.target)
 
     def default_target(self) -> Target:
         self.report.reasons.append("no target in scope; LLVM on this machine is assumed")
@@ -100,7 +100,8 @@ class _Run:
         if without_merges:
             plain = self.finish(module, plans, without_merges)
             candidates["optimized, without merges"] = plain
-        return self.judge(module, candidates)
+        judge = Judge(self.target, self.hardware, self.options, self.report, self.phases)
+        return judge.choose(module, candidates)
 
     # -- rewriting ---------------------------------------------------------------------------
 
@@ -183,99 +184,3 @@ class _Run:
                 if not tvm_ffi.structural_equal(before, after):
                     raise ValueError(f"function {name} would return {after}, not {before}")
         return result
-
-    # -- guards ------------------------------------------------------------------------------
-
-    def judge(self, module: tvm.IRModule, candidates: dict[str, tvm.IRModule]) -> tvm.IRModule:
-        """Return the fastest module whose outputs are the input's."""
-        options = self.options
-        first = next(iter(candidates))
-        if not (options.check or options.race):
-            return self.accept(first, candidates[first], "not checked, not measured")
-        if self.hardware is None:
-            return self.accept(
-                first, candidates[first], "not checked on a device: there is none for this target"
-            )
-        with self.phases("build"):
-            input_machine = guard.build(module, self.target, options.tuning_records)
-            machines = {
-                name: guard.build(candidate, self.target, options.tuning_records)
-                for name, candidate in candidates.items()
-            }
-        names = self.runnable(module)
-        for function, inputs in names.items():
-            with self.phases("check"):
-                self.check(function, module, input_machine, machines, inputs)
-        if not machines:
-            return self.keep(module, "no result passed the check")
-        if not names:
-            return self.accept(
-                first, candidates[first], "no function could be run on random inputs"
-            )
-        if not options.race:
-            winner = next(iter(machines))
-            return self.accept(winner, candidates[winner], "checked, not measured")
-        self.report.candidates = ["input", *machines]
-        with self.phases("race"):
-            for function, inputs in names.items():
-                everyone = [input_machine, *machines.values()]
-                self.report.races.append(guard.race(everyone, function, inputs, self.hardware))
-        # Functions weigh by their times in the input.
-        weights = [race.seconds[0] for race in self.report.races]
-        speed = np.average([race.ratios for race in self.report.races], axis=0, weights=weights)
-        sure = np.average([race.sure for race in self.report.races], axis=0, weights=weights)
-        best = int(np.argmax(np.where(sure > 1.0, speed, 0.0)))
-        if sure[best] <= 1.0:
-            return self.keep(module, "no result was measured to be faster than the input")
-        winner = self.report.candidates[best]
-        return self.accept(winner, candidates[winner], f"measured {speed[best]:.3f} times as fast")
-
-    def runnable(self, module: tvm.IRModule) -> dict[str, list[tvm.runtime.Tensor]]:
-        """Draw inputs for every public function that takes tensors."""
-        found = {}
-        for variable, function in module.functions_items():
-            public = isinstance(function, relax.Function) and "global_symbol" in (
-                function.attrs or {}
-            )
-            if not public:
-                continue
-            try:
-                arrays = guard.random_inputs(function, self.options.seed)
-                device = self.hardware
-                found[variable.name_hint] = [tvm.runtime.tensor(a, device=device) for a in arrays]
-            except guard.CannotRun as reason:
-                self.report.reasons.append(f"{variable.name_hint} was not run: {reason}")
-        return found
-
-    def check(
-        self,
-        function: str,
-        module: tvm.IRModule,
-        input_machine: relax.VirtualMachine,
-        machines: dict[str, relax.VirtualMachine],
-        inputs: Sequence[tvm.runtime.Tensor],
-    ) -> None:
-        """Remove the machines whose outputs differ from the input's."""
-        depth = _operators(module[function])
-        expected = guard.run(input_machine, function, inputs)
-        for name in list(machines):
-            why = guard.difference(expected, guard.run(machines[name], function, inputs), depth)
-            if why is not None:
-                self.report.reasons.append(f"{name}: {function} computes something else: {why}")
-                if self.options.strict:
-                    raise ValueError(self.report.reasons[-1])
-                del machines[name]
-
-    def accept(self, name: str, module: tvm.IRModule, why: str) -> tvm.IRModule:
-        self.report.verdict = name
-        self.report.reasons.append(why)
-        return module
-
-    def keep(self, module: tvm.IRModule, why: str) -> tvm.IRModule:
-        self.report.reasons.append(why)
-        return module
-
-
-def _operators(function: relax.Function) -> int:
-    """Count the bindings of a function, which its depth cannot exceed."""
-    return sum(len(block.bindings) for block in function.body.blocks)

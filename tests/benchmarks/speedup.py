@@ -68,15 +68,14 @@ def measure_model(name: str, target: Target, rounds: int) -> dict[str, Any]:
     result = optimize(module, target)
     seconds = time.perf_counter() - began
     stock = stock_modules(module)
-    machines = [
-        guard.build(each, target, None) for each in (module, result.module, *stock.values())
-    ]
+    modules = {"input": module, "tensat": result.module, **stock}
+    machines = {name: guard.build(each, target, None) for name, each in modules.items()}
     inputs = [
         tvm.runtime.tensor(array, device=tvm.cpu())
         for array in guard.random_inputs(module["main"], 0)
     ]
     depth = len(module["main"].body.blocks[0].bindings)
-    outputs = [guard.run(machine, "main", inputs) for machine in machines]
+    outputs = [guard.run(machines[name], "main", inputs) for name in ("input", "tensat")]
     race = guard.race(machines, "main", inputs, tvm.cpu(), rounds)
     best = max(range(2, len(machines)), key=lambda k: race.ratios[k])
     block = result.report.blocks[0] if result.report.blocks else None

@@ -58,7 +58,7 @@ def test_measured_and_raced_end_to_end(tmp_path) -> None:
     result = optimize(module, LLVM, cost_store=tmp_path / "costs.sqlite", strict=True)
     block = result.report.blocks[0]
     assert block.kernels_measured > 0 and block.kernels_failed == 0
-    assert result.report.races and result.report.candidates[0] == "input"
+    assert result.report.races and result.report.races[0].modules[0] == "input"
     assert guard.difference(outputs(module), outputs(result.module), 10) is None
     again = optimize(module, LLVM, cost_store=tmp_path / "costs.sqlite", strict=True)
     assert again.report.blocks[0].kernels_recorded > 0
@@ -158,23 +158,34 @@ def test_a_failure_returns_the_input_unless_strict(monkeypatch) -> None:
         optimize(module, LLVM, **QUICK, strict=True)
 
 
-def test_a_slower_result_is_not_returned(monkeypatch) -> None:
+def _race_won_by(*factors: float):
+    """Races in which everything but the input is so many times as fast, race after race."""
+    left = iter(factors)
+
+    def race(machines, name, inputs, device):
+        ratios = (1.0,) + (next(left),) * (len(machines) - 1)
+        seconds = tuple(1.0 / ratio for ratio in ratios)
+        return guard.Race(name, tuple(machines), seconds, (0.0,) * len(ratios), ratios, ratios)
+
+    return race
+
+
+@pytest.mark.parametrize("factors", [(0.5,), (1.2, 0.9)])
+def test_a_result_that_loses_a_race_is_not_returned(monkeypatch, factors) -> None:
     module = models.convolution_with_batch_norm()
-
-    def lost(machines, name, inputs, device):
-        count = len(machines)
-        return guard.Race(
-            name,
-            (1.0,) + (2.0,) * (count - 1),
-            (0.0,) * count,
-            (1.0,) + (0.5,) * (count - 1),
-            (1.0,) + (0.4,) * (count - 1),
-        )
-
-    monkeypatch.setattr(guard, "race", lost)
+    monkeypatch.setattr(guard, "race", _race_won_by(*factors))
     result = optimize(module, LLVM, costs="estimated", strict=True)
     assert result.module.same_as(module)
     assert "faster than the input" in " ".join(result.report.reasons)
+    assert len(result.report.races) == len(factors)
+
+
+def test_a_result_that_wins_twice_is_returned_with_the_smaller_gain(monkeypatch) -> None:
+    module = models.convolution_with_batch_norm()
+    monkeypatch.setattr(guard, "race", _race_won_by(1.3, 1.2))
+    result = optimize(module, LLVM, costs="estimated", strict=True)
+    assert result.report.verdict == "optimized"
+    assert "measured 1.200 times as fast" in result.report.reasons
 
 
 @pytest.mark.parametrize(
