@@ -60,7 +60,7 @@ class Report:
     Attributes
     ----------
     verdict : str
-        What was returned: ``"optimized"``, ``"optimized, without merges"`` or ``"unchanged"``.
+        What was returned: ``"optimized"``, ``"optimized, cautiously"`` or ``"unchanged"``.
     reasons : list of str
         Why, and everything else the user should know.
     blocks : list of BlockReport

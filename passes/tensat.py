@@ -92,14 +92,13 @@ class _Run:
         if not any(plan.segments for plan in plans.values()):
             self.report.reasons.append("no dataflow block with operators to rewrite")
             return module
-        cheapest, without_merges = self.rewrite(plans)
+        cheapest, cautious = self.rewrite(plans)
         if not cheapest:
             self.report.reasons.append("no cheaper form was found")
             return module
         candidates = {"optimized": self.finish(module, plans, cheapest)}
-        if without_merges:
-            plain = self.finish(module, plans, without_merges)
-            candidates["optimized, without merges"] = plain
+        if cautious:
+            candidates["optimized, cautiously"] = self.finish(module, plans, cautious)
         judge = Judge(self.target, self.hardware, self.options, self.report, self.phases)
         return judge.choose(module, candidates)
 
@@ -128,12 +127,12 @@ class _Run:
         return plans
 
     def rewrite(self, plans: dict[str, FunctionPlan]) -> tuple[Written, Written]:
-        """Optimize every segment; the second result is without merges, empty if none was made."""
+        """Optimize every segment; the second result is cautious, empty if that is no difference."""
         rules = all_rules(self.options.numerics)
         device = self.device()
         cheapest: Written = {}
-        plain: Written = {}
-        merges = False
+        cautious: Written = {}
+        differ = False
         for name, plan in plans.items():
             for number, segment in enumerate(plan.segments):
                 where = name, f"segment {number}"
@@ -143,10 +142,10 @@ class _Run:
                 self.report.blocks.append(made.report)
                 if made.cheapest is not None:
                     cheapest.setdefault(name, {})[segment] = made.cheapest.bindings
-                    without = made.without_merges or made.cheapest
-                    plain.setdefault(name, {})[segment] = without.bindings
-                    merges = merges or made.without_merges is not None
-        return cheapest, plain if merges else {}
+                    careful = made.cautious or made.cheapest
+                    cautious.setdefault(name, {})[segment] = careful.bindings
+                    differ = differ or made.cautious is not None
+        return cheapest, cautious if differ else {}
 
     def device(self) -> Device:
         """Open the cost store and calibrate the estimate, as far as options and machine allow."""
