@@ -30,30 +30,25 @@ MOST_ROUNDS = 8
 CAUTION = 0.25
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A way to write a segment: its bindings and the predicted seconds."""
-
-    bindings: tuple[Any, ...]
-    seconds: float
+Bindings = tuple[Any, ...]  # a way to write a segment
 
 
 @dataclass(frozen=True)
 class Optimized:
-    """What a segment became.
+    """The forms of a segment that are worth racing.
 
     Attributes
     ----------
-    cheapest : Candidate or None
+    cheapest : Bindings or None
         None where nothing is cheaper than the input.
-    cautious : Candidate or None
+    cautious : Bindings or None
         The cheapest when kernels that the input does not have are charged `CAUTION` more, where
         that is another graph: kernels measured singly are no exact model of a whole.
     report : BlockReport
     """
 
-    cheapest: Candidate | None
-    cautious: Candidate | None
+    cheapest: Bindings | None
+    cautious: Bindings | None
     report: BlockReport
 
 
@@ -88,10 +83,10 @@ def optimize_segment(
     solution, rows = search.choose(caution=0.0)
     if solution.cost >= search.input_cost():
         return Optimized(None, None, search.report(where, exploration, solution, rows))
-    careful, others = search.choose(CAUTION)
+    _, others = search.choose(CAUTION)
     with phases("write"):
-        cheapest = search.write(solution, rows)
-        cautious = None if set(others) == set(rows) else search.write(careful, others)
+        cheapest = search.write(rows)
+        cautious = None if set(others) == set(rows) else search.write(others)
     return Optimized(cheapest, cautious, search.report(where, exploration, solution, rows))
 
 
@@ -156,7 +151,7 @@ class _Search:
                 break
         return solution, chosen
 
-    def write(self, solution: Solution, rows: Ints) -> Candidate:
+    def write(self, rows: Ints) -> Bindings:
         """Emit the chosen e-nodes as bindings."""
         graph = self.graph
         choice = {}
@@ -166,7 +161,7 @@ class _Search:
             start = int(graph.node_start[row])
             children = tuple(graph.operands[start : start + arity].tolist())
             choice[int(graph.node_class[row])] = operator, children
-        return Candidate(tuple(write_segment(self.read, choice, graph.find)), solution.cost)
+        return tuple(write_segment(self.read, choice, graph.find))
 
     def report(
         self, where: tuple[str, str], exploration: Any, solution: Solution, rows: Ints

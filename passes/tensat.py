@@ -141,9 +141,9 @@ class _Run:
                     continue
                 self.report.blocks.append(made.report)
                 if made.cheapest is not None:
-                    cheapest.setdefault(name, {})[segment] = made.cheapest.bindings
+                    cheapest.setdefault(name, {})[segment] = made.cheapest
                     careful = made.cautious or made.cheapest
-                    cautious.setdefault(name, {})[segment] = careful.bindings
+                    cautious.setdefault(name, {})[segment] = careful
                     differ = differ or made.cautious is not None
         return cheapest, cautious if differ else {}
 
