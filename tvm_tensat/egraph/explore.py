@@ -32,6 +32,9 @@ from tvm_tensat.egraph.template import (
 )
 
 JOIN_ROWS_PER_NODE = 20  # a join may have this many rows for each e-node of the limit
+# A join is not interrupted, so none is begun that would outlast the time that is left; the rate
+# includes the work on its matches, on a slow core.
+JOIN_ROWS_PER_SECOND = 1_000_000
 
 
 @dataclass
@@ -136,7 +139,9 @@ class _Explorer:
 
     def iterate(self, iteration: int) -> bool:
         """Search all rules and apply their matches; False when a limit was hit."""
-        matcher = Matcher(self.graph, JOIN_ROWS_PER_NODE * self.limits.nodes)
+        left = max(self.limits.seconds - (time.perf_counter() - self.began), 0.0)
+        affordable = min(JOIN_ROWS_PER_NODE * self.limits.nodes, int(JOIN_ROWS_PER_SECOND * left))
+        matcher = Matcher(self.graph, affordable)
         profile = self.profiles.of_classes(self.graph)
         found: list[Application] = []
         for known in self.known:
