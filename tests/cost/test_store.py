@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from multiprocessing import get_context
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -154,6 +156,24 @@ def test_two_processes_write_one_store_from_its_creation_on(path: Path) -> None:
     ]
     with CostStore(path) as store:
         assert len(store.get_many(keys)) == len(store) == len(keys)
+
+
+def open_at_once(path: Path, everyone_is_here: Barrier) -> None:
+    everyone_is_here.wait(timeout=30)
+    CostStore(path).close()
+
+
+def test_processes_that_create_one_store_at_the_same_moment_all_succeed(tmp_path: Path) -> None:
+    processes = get_context("fork")
+    for round_ in range(25):
+        barrier = processes.Barrier(4)
+        arguments = (tmp_path / f"{round_}.sqlite", barrier)
+        openers = [processes.Process(target=open_at_once, args=arguments) for _ in range(4)]
+        for opener in openers:
+            opener.start()
+        for opener in openers:
+            opener.join()
+        assert [opener.exitcode for opener in openers] == [0] * 4
 
 
 def test_a_killed_writer_leaves_all_its_finished_transactions(path: Path) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple
@@ -123,7 +124,7 @@ class CostStore:
         if not self._is_ours():
             # WAL is a property of the file. Whoever is killed between this and the transaction
             # leaves a database without tables, which is initialized by the next one.
-            self._database.execute("PRAGMA journal_mode = WAL")
+            self._switch_to_wal()
             with self._transaction():
                 if not self._is_ours():  # another process may have been faster
                     for statement in _SCHEMA.split(";"):
@@ -133,11 +134,25 @@ class CostStore:
         if verdict != "ok":
             raise sqlite3.DatabaseError(verdict)
 
+    def _switch_to_wal(self) -> None:
+        # SQLite does not wait for other processes here, whatever the connection's timeout.
+        deadline = time.monotonic() + _LOCK_SECONDS
+        while True:
+            try:
+                self._database.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError:  # noqa: PERF203 - trying again is the point
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+
     def _is_ours(self) -> bool:
         """Whether the schema is there; False for a database that is still empty."""
-        application = self._database.execute("PRAGMA application_id").fetchone()[0]
-        version = self._database.execute("PRAGMA user_version").fetchone()[0]
-        tables = self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        # One statement, so that all three are of one moment: another process may be creating them.
+        application, version, tables = self._database.execute(
+            "SELECT (SELECT application_id FROM pragma_application_id), "
+            "(SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_master)"
+        ).fetchone()
         if (application, version, tables) == (0, 0, 0):
             return False
         if application != APPLICATION_ID:
