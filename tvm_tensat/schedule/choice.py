@@ -150,7 +150,10 @@ def _panels(c: Contraction, columns: int) -> int:
         return tiles
     panel_bytes = max(1, columns * c.depth * c.bits // 8)
     fit = max(-(-MIN_BLOCK_COLUMNS // columns), WEIGHT_BLOCK_BYTES // panel_bytes)
-    return -(-tiles // -(-tiles // fit))
+    even = -(-tiles // -(-tiles // fit))
+    exact = largest_divisor(tiles, fit)
+    # Blocks that divide the tiles need no condition around each vector.
+    return exact if 2 * exact >= even else even
 
 
 def _should_copy(c: Contraction, columns: int) -> bool:

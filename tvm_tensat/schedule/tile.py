@@ -41,7 +41,7 @@ def apply(
     outer = [*spare, *_axes(axis, c, BATCH, -1), *_axes(axis, c, COLUMN, c.column), group]
     others = _axes(axis, c, ROW, tile.row)
     outer += [] if tile.whole else others
-    level, inner = [panel], [column]
+    level, inner, row_tile = [panel], [column], panel
     if staging is not None:
         block, run = sch.split(axis[tile.row], [None, tile.row_tiles * tile.rows])
         outer.append(block)
@@ -49,16 +49,19 @@ def apply(
     elif tile.row >= 0:
         block, row_tile, row = sch.split(axis[tile.row], [None, tile.row_tiles, tile.rows])
         outer.append(block)
-        level += [*(others if tile.whole else []), row_tile]
+        # Columns innermost: then the epilogue reads and writes long runs of each row. In tiles of
+        # one row after the other, each in another plane, a residual costs more than the product.
+        level = [panel, *others, row_tile] if tile.whole else [row_tile, panel]
         inner.insert(0, row)
     sch.reorder(*outer, *level, *inner)
     task = sch.fuse(*outer)
     if staging is not None:
-        level.append(_stage(sch, staging, panel, c, tile, unit))
+        row_tile = _stage(sch, staging, panel, c, tile, unit)
+        level.append(row_tile)
         _vectorize_run(sch, inner[-1], tile, unit)
     else:
         _vectors(sch, inner[:-1], inner[-1], tile, unit)
-    _hint_cuts(sch, c, tile, level[0], level[-1])
+    _hint_cuts(sch, c, tile, panel, row_tile)
     sch.compute_at(anchor, level[-1], preserve_unit_loops=True)
     if tile.copy_activation:
         _copy_activation(sch, anchor, c, task, unit)
