@@ -17,12 +17,12 @@ MIN_BLOCK_COLUMNS = 128
 ROW_BLOCK_BYTES = 128 * 1024
 # Bytes of all activations up to which one block has all of them.
 WHOLE_BYTES = 256 * 1024
-# How much longer a row in a cut tile takes.
-CUT_PENALTY = 2.0
 # How much longer a column in a cut tile takes: it runs without vectors.
 CUT_COLUMN_PENALTY = 16.0
 # What a second piece of code for it costs, and that its rows are one block for the caches.
 CUT_OVERHEAD = 0.15
+# LLVM 20 loads so many neighbouring activations as one odd vector: ten times slower.
+GATHERED_ROWS = 3
 # Bytes of one panel of results for a block of rows, where they are staged.
 STAGED_BYTES = 16 * 1024
 # A plane of the activation as long as this puts each channel on another page.
@@ -66,19 +66,29 @@ def largest_divisor(extent: int, limit: int) -> int:
     return max(d for d in range(1, max(1, min(extent, limit)) + 1) if extent % d == 0)
 
 
-def _cycles_per_product(rows: int, vectors: int, extent: int, unit: VectorUnit) -> float:
-    """Estimate the cycles of one vector of products in a tile of `rows` x `vectors` accumulators.
+def _cycles(rows: int, vectors: int, unit: VectorUnit) -> float:
+    """Estimate the cycles of one step of a tile of `rows` x `vectors` accumulators.
 
-    Two products and two loads a cycle, and a latency of four cycles, as on every server core since
-    Haswell and Zen 2; weights come from the second-level cache, at one load a cycle. LLVM spills
-    when no two registers are left beside accumulators and weights. Rows of a cut tile take longer.
+    Two products a cycle, as on every server core since Haswell and Zen 2, and up to two loads;
+    weights come from the second-level cache, at one load a cycle, activations at the measured 1.5.
+    Fewer than ten products wait for those of the last step, whose latency is four cycles; a fifth
+    is lost to uneven arrival. LLVM spills when no two registers are left beside accumulators and
+    weights.
     """
     products = rows * vectors
-    cycles = max(products / 2, rows / 2 + vectors, 4.0)
+    cycles = max(products / 2, rows / 1.5 + vectors, 5.0)
     if products + vectors + 2 > unit.registers:
         cycles *= 1.15 if products + vectors + 1 <= unit.registers else 2.0
-    waste = 1 + (CUT_OVERHEAD + CUT_PENALTY * (extent % rows) / extent if extent % rows else 0)
-    return cycles / products * waste
+    return cycles
+
+
+def _cycles_per_product(rows: int, vectors: int, extent: int, unit: VectorUnit) -> float:
+    """Estimate the cycles of one vector of products, with the tile that is cut at the end."""
+    cycles = extent // rows * _cycles(rows, vectors, unit)
+    if extent % rows:
+        cycles += _cycles(extent % rows, vectors, unit)
+        cycles *= 1 + CUT_OVERHEAD
+    return cycles / (extent * vectors)
 
 
 def _lanes(width: int, most: int, divide: bool) -> int:
@@ -88,7 +98,9 @@ def _lanes(width: int, most: int, divide: bool) -> int:
     return most if width % most == 0 or width % (most // 2) else most // 2
 
 
-def _shape(c: Contraction, unit: VectorUnit, extent: int, exact: bool) -> tuple[int, int, int]:
+def _shape(
+    c: Contraction, unit: VectorUnit, extent: int, *, exact: bool, moved: bool
+) -> tuple[int, int, int]:
     """Choose rows, columns and lanes of the tile; `exact` asks for rows that divide the extent."""
     width = c.column_group or c.size(c.column)
     lanes = _lanes(width, unit.lanes(c.bits), bool(c.column_group))
@@ -100,7 +112,9 @@ def _shape(c: Contraction, unit: VectorUnit, extent: int, exact: bool) -> tuple[
             continue
         waste = 1 + (CUT_OVERHEAD + CUT_COLUMN_PENALTY * cut / width if cut else 0)
         for rows in range(1, min(extent, 14) + 1):
-            if exact and extent % rows:
+            if (exact or cut) and extent % rows:
+                continue
+            if moved and GATHERED_ROWS in (rows, extent % rows):
                 continue
             cycles = _cycles_per_product(rows, vectors, extent, unit) * waste
             tiles.append((cycles, -rows * vectors, -rows, vectors * lanes))
@@ -117,8 +131,8 @@ def choose(c: Contraction, unit: VectorUnit, *, moved: bool) -> Tile:
         vectors = largest_divisor(width // lanes, 8) if width % lanes == 0 else 1
         return Tile(-1, 1, vectors * lanes, lanes, _panels(c, vectors * lanes), 1, False, False)
     row = rows[-1]
-    exact = c.windowed or len(c.reductions) > 1 or c.row_group > 0
-    height, columns, lanes = _shape(c, unit, c.row_group or c.size(row), exact)
+    extent = c.row_group or c.size(row)
+    height, columns, lanes = _shape(c, unit, extent, exact=c.row_group > 0, moved=moved)
     panels = _panels(c, columns)
     row_bytes = max(1, height * c.depth * c.bits // 8)
     tiles = max(1, c.size(row) // height)
