@@ -15,8 +15,11 @@ WEIGHT_BLOCK_BYTES = 128 * 1024
 MIN_BLOCK_COLUMNS = 128
 # Bytes of activations in one block of rows.
 ROW_BLOCK_BYTES = 128 * 1024
-# Bytes of all activations up to which one block has all of them.
+# Bytes of all activations up to which one block has all of them, and up to which it may have.
 WHOLE_BYTES = 256 * 1024
+LARGEST_WHOLE_BYTES = 1024 * 1024
+# Bytes of a second-level cache.
+CACHE_BYTES = 512 * 1024
 # How much longer a column in a cut tile takes: it runs without vectors.
 CUT_COLUMN_PENALTY = 16.0
 # What a second piece of code for it costs, and that its rows are one block for the caches.
@@ -143,18 +146,31 @@ def choose(c: Contraction, unit: VectorUnit, *, moved: bool) -> Tile:
     if c.size(row) % height:
         row_tiles = tiles + 1
     copy = _should_copy(c, panels * columns)
-    return Tile(row, height, columns, lanes, panels, row_tiles, _fits(c), copy)
+    whole = _is_whole(c, row, columns, panels)
+    return Tile(row, height, columns, lanes, panels, row_tiles, whole, copy)
 
 
-def _fits(c: Contraction) -> bool:
-    """Return whether all activations of a windowed contraction stay in the second-level cache.
+def _is_whole(c: Contraction, row: int, columns: int, panels: int) -> bool:
+    """Return whether one block of a windowed contraction should have all rows.
 
-    Then one panel of weights, which is larger, is swept over all rows while it is there.
+    Then each panel of weights is swept over all activations while it is in the second-level cache;
+    else the weights of a block's panels are swept for each row of the image. The latter reads more
+    where the activations are few, and the weights too many for that cache.
     """
     sizes = [extent_of(size) for size in c.activation.source.shape]
     if None in sizes or not c.windowed:
         return False
-    return prod(size or 1 for size in sizes) * c.bits // 8 <= WHOLE_BYTES
+    size = c.bits // 8
+    activations = prod(extent or 1 for extent in sizes) * size
+    if activations <= WHOLE_BYTES:
+        return True
+    block = panels * columns * c.depth * size
+    if activations > LARGEST_WHOLE_BYTES or block <= CACHE_BYTES:
+        return False
+    sweeps = prod(c.size(i) for i in c.rows() if i != row)
+    return (
+        activations * -(-c.size(c.column) // columns) <= sweeps * c.size(c.column) * c.depth * size
+    )
 
 
 def _panels(c: Contraction, columns: int) -> int:
