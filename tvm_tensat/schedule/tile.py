@@ -12,6 +12,8 @@ from .stages import Stages, extent_of, loops_of, mentions
 
 # Products below which a kernel stays on one thread: a fork costs 15 to 25 us here, this work 100.
 PARALLEL_PRODUCTS = 2_000_000
+# Tells TVM's LoopPartition to give the last, cut iteration code of its own.
+CUT_HINT = "pragma_loop_partition_hint"
 
 
 def apply(
@@ -43,8 +45,10 @@ def apply(
     outer += [] if tile.whole else others
     level, inner, row_tile = [panel], [column], panel
     if staging is not None:
-        block, run = sch.split(axis[tile.row], [None, tile.row_tiles * tile.rows])
-        outer.append(block)
+        run = axis[tile.row]
+        if c.size(tile.row) % tile.rows == 0:
+            block, run = sch.split(run, [None, tile.row_tiles * tile.rows])
+            outer.append(block)
         inner += [*(others if tile.whole else []), run]
     elif tile.row >= 0:
         block, row_tile, row = sch.split(axis[tile.row], [None, tile.row_tiles, tile.rows])
@@ -97,10 +101,13 @@ def _stage(
 
 
 def _vectorize_run(sch: Schedule, run: LoopRV, tile: Tile, unit: VectorUnit) -> None:
-    """Vectorize a contiguous run of the epilogue where vectors divide it; LLVM does the others."""
-    if unit.vectorize and tile.lanes > 1 and tile.row_tiles * tile.rows % tile.lanes == 0:
-        _, lane = sch.split(run, [None, tile.lanes])
+    """Vectorize a contiguous run of the epilogue; what is left after the last vector is apart."""
+    extent = extent_of(sch.get(run).extent)
+    if unit.vectorize and tile.lanes > 1 and extent is not None and extent >= tile.lanes:
+        vector, lane = sch.split(run, [None, tile.lanes])
         sch.vectorize(lane)
+        if extent % tile.lanes:
+            sch.annotate(vector, CUT_HINT, True)
 
 
 def _hint_cuts(sch: Schedule, c: Contraction, tile: Tile, panel: LoopRV, row_tile: LoopRV) -> None:
@@ -110,9 +117,9 @@ def _hint_cuts(sch: Schedule, c: Contraction, tile: Tile, panel: LoopRV, row_til
     that the other tiles have none.
     """
     if c.size(c.column) % tile.columns:
-        sch.annotate(panel, "pragma_loop_partition_hint", True)
+        sch.annotate(panel, CUT_HINT, True)
     if tile.row >= 0 and c.size(tile.row) % tile.rows:
-        sch.annotate(row_tile, "pragma_loop_partition_hint", True)
+        sch.annotate(row_tile, CUT_HINT, True)
 
 
 def _axes(axis: dict[int, LoopRV], c: Contraction, role: str, but: int) -> list[LoopRV]:
