@@ -8,15 +8,17 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from tvm_tensat.passes import guard
+from tvm_tensat.passes import guard, side_by_side
 from tvm_tensat.passes.options import TensatOptions
 from tvm_tensat.passes.phases import Phases
+from tvm_tensat.passes.race import race
 from tvm_tensat.passes.report import Report
+from tvm_tensat.passes.reproducer import save_reproducer
 
 INPUT = "input"
 
 Inputs = dict[str, list[tvm.runtime.Tensor]]  # arguments of each function that can be run
-Machines = dict[str, relax.VirtualMachine]
+Forms = dict[str, side_by_side.Form]
 
 
 class Judge:
@@ -52,35 +54,32 @@ class Judge:
             return self.accept(first, modules, "not checked, not measured")
         if self.hardware is None:
             return self.accept(first, modules, "not checked: no device for this target here")
-        machines = self.build(modules)
+        forms = self.build(modules, self.hardware)
         inputs = self.draw_inputs(module)
         if not inputs:
             return self.accept(first, modules, "no function could be run on random inputs")
         if self.options.check:
-            self.check(module, machines, inputs)
-        if len(machines) == 1:
+            self.check(modules, forms, inputs)
+        if len(forms) == 1:
             return self.keep(module, "no result passed the check")
         if not self.options.race:
-            return self.accept(list(machines)[1], modules, "checked, not measured")
-        winner, speed = self.race(machines, inputs)
+            return self.accept(list(forms)[1], modules, "checked, not measured")
+        winner, speed = self.race(forms, inputs)
         if winner != INPUT:
             # Where a build happens to lie in memory can decide a race; built anew, in the other
             # order, the same module must win again.
-            machines.clear()
-            again = self.build({winner: modules[winner], INPUT: module})
+            forms.clear()
+            again = self.build({winner: modules[winner], INPUT: module}, self.hardware)
             confirmed, second = self.race({INPUT: again[INPUT], winner: again[winner]}, inputs)
             winner, speed = confirmed, min(speed, second)
         if winner == INPUT:
             return self.keep(module, "no result was measured to be faster than the input")
         return self.accept(winner, modules, f"measured {speed:.3f} times as fast")
 
-    def build(self, modules: Mapping[str, tvm.IRModule]) -> Machines:
+    def build(self, modules: Mapping[str, tvm.IRModule], hardware: tvm.runtime.Device) -> Forms:
         """Build and load modules, in their order."""
-        records = self.options.tuning_records
         with self.phases("build"):
-            return {
-                name: guard.build(module, self.target, records) for name, module in modules.items()
-            }
+            return side_by_side.build(modules, self.target, self.options.tuning_records, hardware)
 
     def draw_inputs(self, module: tvm.IRModule) -> Inputs:
         """Draw arguments for every public function that takes tensors."""
@@ -99,8 +98,8 @@ class Judge:
             ]
         return found
 
-    def check(self, module: tvm.IRModule, machines: Machines, inputs: Inputs) -> None:
-        """Remove the machines whose outputs differ from the input's.
+    def check(self, modules: Mapping[str, tvm.IRModule], forms: Forms, inputs: Inputs) -> None:
+        """Remove the forms whose outputs differ from the input's, and keep them on disk.
 
         Raises
         ------
@@ -109,36 +108,41 @@ class Judge:
         """
         with self.phases("check"):
             for function, arguments in inputs.items():
-                depth = _operators(module[function])
-                expected = guard.run(machines[INPUT], function, arguments)
-                for name in [name for name in machines if name != INPUT]:
-                    actual = guard.run(machines[name], function, arguments)
+                depth = _operators(modules[INPUT][function])
+                expected = guard.flatten(forms[INPUT].runner(function, arguments)())
+                for name in [name for name in forms if name != INPUT]:
+                    actual = guard.flatten(forms[name].runner(function, arguments)())
                     why = guard.difference(expected, actual, depth)
                     if why is None:
                         continue
                     reason = f"{name}: {function} computes something else: {why}"
+                    reason += _saved(modules[INPUT], modules[name], reason)
                     if self.options.strict:
                         raise ValueError(reason)
                     self.report.reasons.append(reason)
-                    del machines[name]
+                    del forms[name]
 
-    def race(self, machines: Machines, inputs: Inputs) -> tuple[str, float]:
+    def race(self, forms: Forms, inputs: Inputs) -> tuple[str, float]:
         """Return the name of the fastest machine and how many times as fast as the input it is.
 
         Another machine beats the input only if it won three rounds in four.
         """
         with self.phases("race"):
             races = [
-                guard.race(machines, function, arguments, self.hardware)
+                race(
+                    {name: form.runner(function, arguments) for name, form in forms.items()},
+                    function,
+                    self.hardware,
+                )
                 for function, arguments in inputs.items()
             ]
         self.report.races += races
         # Functions weigh by their times in the input.
-        weights = [race.seconds[0] for race in races]
-        speed = np.average([race.ratios for race in races], axis=0, weights=weights)
-        sure = np.average([race.sure for race in races], axis=0, weights=weights)
+        weights = [each.seconds[0] for each in races]
+        speed = np.average([each.ratios for each in races], axis=0, weights=weights)
+        sure = np.average([each.sure for each in races], axis=0, weights=weights)
         best = int(np.argmax(np.where(sure > 1.0, speed, 0.0)))
-        return (list(machines)[best], float(speed[best])) if sure[best] > 1.0 else (INPUT, 1.0)
+        return (list(forms)[best], float(speed[best])) if sure[best] > 1.0 else (INPUT, 1.0)
 
     def accept(self, name: str, modules: Mapping[str, tvm.IRModule], why: str) -> tvm.IRModule:
         """Return a candidate."""
@@ -150,6 +154,14 @@ class Judge:
         """Return the input."""
         self.report.reasons.append(why)
         return module
+
+
+def _saved(before: tvm.IRModule, after: tvm.IRModule, why: str) -> str:
+    """Save a reproducer; return where it is, or why it is nowhere."""
+    try:
+        return f"; this is a bug, please report it with {save_reproducer(before, after, why)}"
+    except OSError as error:
+        return f"; this is a bug, and no reproducer could be saved: {error}"
 
 
 def _operators(function: relax.Function) -> int:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tvm_tensat.egraph import Exploration
-from tvm_tensat.passes.guard import Race
+from tvm_tensat.passes.race import Race
 
 
 @dataclass(frozen=True)

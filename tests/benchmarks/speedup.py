@@ -23,7 +23,8 @@ from tvm.target import Target
 
 from tests.benchmarks.facts import host_target, print_facts
 from tvm_tensat import zoo
-from tvm_tensat.passes import guard, optimize
+from tvm_tensat.passes import guard, optimize, side_by_side
+from tvm_tensat.passes.race import race as race_forms
 
 T = relax.transform
 STOCK: dict[str, list[Any]] = {
@@ -69,15 +70,16 @@ def measure_model(name: str, target: Target, rounds: int) -> dict[str, Any]:
     seconds = time.perf_counter() - began
     stock = stock_modules(module)
     modules = {"input": module, "tensat": result.module, **stock}
-    machines = {name: guard.build(each, target, None) for name, each in modules.items()}
+    forms = side_by_side.build(modules, target, None, tvm.cpu())
     inputs = [
         tvm.runtime.tensor(array, device=tvm.cpu())
         for array in guard.random_inputs(module["main"], 0)
     ]
     depth = len(module["main"].body.blocks[0].bindings)
-    outputs = [guard.run(machines[name], "main", inputs) for name in ("input", "tensat")]
-    race = guard.race(machines, "main", inputs, tvm.cpu(), rounds)
-    best = max(range(2, len(machines)), key=lambda k: race.ratios[k])
+    runners = {name: form.runner("main", inputs) for name, form in forms.items()}
+    outputs = [guard.flatten(runners[name]()) for name in ("input", "tensat")]
+    race = race_forms(runners, "main", tvm.cpu(), rounds)
+    best = max(range(2, len(runners)), key=lambda k: race.ratios[k])
     block = result.report.blocks[0] if result.report.blocks else None
     return {
         "model": name,

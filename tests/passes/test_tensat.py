@@ -15,7 +15,8 @@ import tvm_tensat.passes.segment
 import tvm_tensat.passes.tensat
 from tests.passes import models
 from tvm_tensat.egraph.rule import EXACT, rule
-from tvm_tensat.passes import Tensat, TensatOptions, guard, optimize
+from tvm_tensat.passes import Tensat, TensatOptions, guard, judge, optimize, side_by_side
+from tvm_tensat.passes.race import Race
 from tvm_tensat.rules.operators import add, multiply
 
 LLVM = Target("llvm")
@@ -23,9 +24,9 @@ QUICK = {"costs": "estimated", "race": False}
 
 
 def outputs(module: tvm.IRModule) -> list[np.ndarray]:
-    machine = guard.build(module, LLVM, None)
+    form = side_by_side.build({"module": module}, LLVM, None, tvm.cpu())["module"]
     inputs = [tvm.runtime.tensor(a) for a in guard.random_inputs(module["main"], 7)]
-    return guard.run(machine, "main", inputs)
+    return guard.flatten(form.runner("main", inputs)())
 
 
 def calls(module: tvm.IRModule) -> list[str]:
@@ -82,7 +83,8 @@ def test_is_reached_by_its_ffi_name_and_as_a_pipeline() -> None:
     executable = tvm.compile(module, LLVM, relax_pipeline=pipeline)
     machine = relax.VirtualMachine(executable, tvm.cpu())
     inputs = [tvm.runtime.tensor(a) for a in guard.random_inputs(module["main"], 7)]
-    assert guard.difference(outputs(module), guard.run(machine, "main", inputs), 10) is None
+    got = guard.flatten(machine["main"](*inputs))
+    assert guard.difference(outputs(module), got, 10) is None
 
 
 @pytest.mark.parametrize(
@@ -117,7 +119,8 @@ def wrong_sum(x, y):
     yield multiply(x, y)
 
 
-def test_a_wrong_rule_is_caught_by_the_check(monkeypatch) -> None:
+def test_a_wrong_rule_is_caught_by_the_check(monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("TVM_TENSAT_COSTS", str(tmp_path / "costs.sqlite"))
     module = models.shared_products(count=2)
     monkeypatch.setattr(tvm_tensat.passes.tensat, "all_rules", lambda _: (wrong_sum,))
     # Equal costs leave the choice to the solver; a sum that cannot be chosen leaves none.
@@ -128,7 +131,15 @@ def test_a_wrong_rule_is_caught_by_the_check(monkeypatch) -> None:
     )
     result = optimize(module, LLVM, **QUICK)
     assert result.module.same_as(module)
-    assert "computes something else" in " ".join(result.report.reasons)
+    reason = " ".join(result.report.reasons)
+    assert "computes something else" in reason
+    [folder] = (tmp_path / "failures").iterdir()
+    assert str(folder) in reason
+    before, after = (
+        tvm.ir.load_json((folder / f"{name}.json").read_text()) for name in ("before", "after")
+    )
+    assert tvm_ffi.structural_equal(before, module)
+    assert guard.difference(outputs(before), outputs(after), 10) is not None
     with pytest.raises(ValueError, match="computes something else"):
         optimize(module, LLVM, **QUICK, strict=True)
 
@@ -162,10 +173,10 @@ def _race_won_by(*factors: float):
     """Races in which everything but the input is so many times as fast, race after race."""
     left = iter(factors)
 
-    def race(machines, name, inputs, device):
-        ratios = (1.0,) + (next(left),) * (len(machines) - 1)
+    def race(runners, function, device):
+        ratios = (1.0,) + (next(left),) * (len(runners) - 1)
         seconds = tuple(1.0 / ratio for ratio in ratios)
-        return guard.Race(name, tuple(machines), seconds, (0.0,) * len(ratios), ratios, ratios)
+        return Race(function, tuple(runners), seconds, (0.0,) * len(ratios), ratios, ratios)
 
     return race
 
@@ -173,7 +184,7 @@ def _race_won_by(*factors: float):
 @pytest.mark.parametrize("factors", [(0.5,), (1.2, 0.9)])
 def test_a_result_that_loses_a_race_is_not_returned(monkeypatch, factors) -> None:
     module = models.convolution_with_batch_norm()
-    monkeypatch.setattr(guard, "race", _race_won_by(*factors))
+    monkeypatch.setattr(judge, "race", _race_won_by(*factors))
     result = optimize(module, LLVM, costs="estimated", strict=True)
     assert result.module.same_as(module)
     assert "faster than the input" in " ".join(result.report.reasons)
@@ -182,7 +193,7 @@ def test_a_result_that_loses_a_race_is_not_returned(monkeypatch, factors) -> Non
 
 def test_a_result_that_wins_twice_is_returned_with_the_smaller_gain(monkeypatch) -> None:
     module = models.convolution_with_batch_norm()
-    monkeypatch.setattr(guard, "race", _race_won_by(1.3, 1.2))
+    monkeypatch.setattr(judge, "race", _race_won_by(1.3, 1.2))
     result = optimize(module, LLVM, costs="estimated", strict=True)
     assert result.report.verdict == "optimized"
     assert "measured 1.200 times as fast" in result.report.reasons

@@ -1,0 +1,142 @@
+"""Several forms of one module, built as functions of one module.
+
+Kernels that the forms share are built once, and are the same code in each of them: the build takes
+less time than one for each form, and a race compares only what differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm import relax
+from tvm.relax.expr import _update_type
+from tvm.relax.expr_functor import PyExprMutator, mutator
+from tvm.relax.utils import copy_with_new_vars
+
+from tvm_tensat.schedule import build_pipeline
+
+Arguments = Sequence[tvm.runtime.Tensor]
+Runner = Callable[[], Any]  # runs one function on arguments that were given before
+
+
+@dataclass(frozen=True)
+class Form:
+    """One of several forms of a module, built and loaded.
+
+    Attributes
+    ----------
+    machine : relax.VirtualMachine
+        Of all the forms.
+    names : dict of str to str
+        For each function of the form its name in `machine`.
+    inputs : dict of str to int
+        For functions that mark parameters as weights by ``num_input``, how many are none.
+    """
+
+    machine: relax.VirtualMachine
+    names: dict[str, str]
+    inputs: dict[str, int]
+
+    def runner(self, function: str, arguments: Arguments) -> Runner:
+        """Return a call of a function without its preparation: weights are transformed here."""
+        name, given = self.names[function], list(arguments)
+        if function in self.inputs:
+            count = self.inputs[function]
+            given[count:] = self.machine[f"{name}_transform_params"](given[count:])
+        call = self.machine[name]
+        return lambda: call(*given)
+
+
+def build(
+    modules: Mapping[str, tvm.IRModule],
+    target: tvm.target.Target,
+    tuning_records: Path | None,
+    hardware: tvm.runtime.Device,
+) -> dict[str, Form]:
+    """Build forms of one module with the pipeline that users deploy, and load them.
+
+    Parameters
+    ----------
+    modules : dict of str to tvm.IRModule
+        Forms by name; all have the same functions.
+    target : tvm.target.Target
+    tuning_records : Path or None
+        Directory of MetaSchedule records.
+    hardware : tvm.runtime.Device
+        Where code for the target runs.
+    """
+    first = next(iter(modules.values()))
+    union = tvm.IRModule({}, attrs=first.attrs)
+    names = {form: _add(union, module) for form, module in modules.items()}
+    if any(_inputs(function) is not None for function in union.functions.values()):
+        union = relax.transform.LiftTransformParams()(union)
+    executable = tvm.compile(union, target, relax_pipeline=build_pipeline(target, tuning_records))
+    machine = relax.VirtualMachine(executable, hardware)
+    inputs = {
+        variable.name_hint: count
+        for variable, function in first.functions_items()
+        if (count := _inputs(function)) is not None
+    }
+    return {form: Form(machine, known, inputs) for form, known in names.items()}
+
+
+def _inputs(function: Any) -> int | None:
+    """Return ``num_input`` of a Relax function that has it and weights after it."""
+    if not isinstance(function, relax.Function) or not function.attrs:
+        return None
+    count = function.attrs.get("num_input")
+    return None if count is None or int(count) >= len(function.params) else int(count)
+
+
+def _add(union: tvm.IRModule, module: tvm.IRModule) -> dict[str, str]:
+    """Add a module's functions under names that are free; return the new name of each.
+
+    Kernels that are there already, the same object under the same name, stay shared.
+    """
+    taken = {variable.name_hint: variable for variable in union.functions}
+    renamed: dict[tvm.ir.GlobalVar, tvm.ir.GlobalVar] = {}
+    for variable, function in module.functions_items():
+        name = variable.name_hint
+        if name in taken and union[taken[name]].same_as(function):
+            renamed[variable] = taken[name]
+            continue
+        number = 1
+        while name in taken:
+            number += 1
+            name = f"{variable.name_hint}_form_{number}"
+        renamed[variable] = taken[name] = _typed(tvm.ir.GlobalVar(name), variable.ty)
+    renamer = _Renamer(renamed)
+    for variable, function in module.functions_items():
+        new = renamed[variable]
+        if new in union.functions:
+            continue
+        if isinstance(function, relax.Function):
+            # Forms may share variables, which one module must not.
+            function = copy_with_new_vars(renamer.visit_expr(function))
+        if function.attrs and "global_symbol" in function.attrs:
+            function = function.with_attr("global_symbol", new.name_hint)
+        union[new] = function
+    return {old.name_hint: new.name_hint for old, new in renamed.items()}
+
+
+def _typed(variable: tvm.ir.GlobalVar, ty: tvm.ir.Type) -> tvm.ir.GlobalVar:
+    """Give a new variable its type; TVM 0.27 has no public way to do so."""
+    _update_type(variable, ty)
+    return variable
+
+
+@mutator
+class _Renamer(PyExprMutator):  # type: ignore[misc]
+    """Replace the names of functions in calls."""
+
+    def __init__(self, renamed: Mapping[tvm.ir.GlobalVar, tvm.ir.GlobalVar]) -> None:
+        super().__init__()
+        self.renamed = renamed
+
+    def visit_global_var_(self, variable: tvm.ir.GlobalVar) -> tvm.ir.GlobalVar:
+        """Visit one name; see `PyExprMutator`."""
+        return self.renamed.get(variable, variable)
