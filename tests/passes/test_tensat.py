@@ -16,7 +16,7 @@ import tvm_tensat.passes.tensat
 from tests.passes import models
 from tvm_tensat.egraph.rule import EXACT, rule
 from tvm_tensat.passes import Tensat, TensatOptions, guard, judge, optimize, side_by_side
-from tvm_tensat.passes.race import Race
+from tvm_tensat.passes.race import Race, _lower_bounds
 from tvm_tensat.rules.operators import add, multiply
 
 LLVM = Target("llvm")
@@ -181,7 +181,7 @@ def _race_won_by(*factors: float):
     return race
 
 
-@pytest.mark.parametrize("factors", [(0.5,), (1.2, 0.9)])
+@pytest.mark.parametrize("factors", [(0.5,), (1.1, 0.9)])
 def test_a_result_that_loses_a_race_is_not_returned(monkeypatch, factors) -> None:
     module = models.convolution_with_batch_norm()
     monkeypatch.setattr(judge, "race", _race_won_by(*factors))
@@ -193,10 +193,25 @@ def test_a_result_that_loses_a_race_is_not_returned(monkeypatch, factors) -> Non
 
 def test_a_result_that_wins_twice_is_returned_with_the_smaller_gain(monkeypatch) -> None:
     module = models.convolution_with_batch_norm()
-    monkeypatch.setattr(judge, "race", _race_won_by(1.3, 1.2))
+    monkeypatch.setattr(judge, "race", _race_won_by(1.1, 1.05))
     result = optimize(module, LLVM, costs="estimated", strict=True)
     assert result.report.verdict == "optimized"
-    assert "measured 1.200 times as fast" in result.report.reasons
+    assert "measured 1.050 times as fast" in result.report.reasons
+
+
+def test_a_clear_win_is_not_run_again(monkeypatch) -> None:
+    module = models.convolution_with_batch_norm()
+    monkeypatch.setattr(judge, "race", _race_won_by(1.5))
+    result = optimize(module, LLVM, costs="estimated", strict=True)
+    assert result.report.verdict == "optimized"
+    assert len(result.report.races) == 1
+
+
+def test_a_win_that_is_not_sure_is_none() -> None:
+    rounds = np.random.default_rng(0).normal([1.0, 1.02, 1.2], 0.2, (25, 3))
+    bounds = _lower_bounds(rounds)
+    assert (bounds < np.median(rounds, axis=0)).all()
+    assert bounds[1] < 1.0 < bounds[2]
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,16 @@ from collections.abc import Callable
 
 import tvm
 
-from tvm_tensat.zoo import bert, light, nasrnn
+from tvm_tensat.zoo import bert, inception, light, mobilenet, nasnet, nasrnn, resnext
 
-_BUILDERS: dict[str, Callable[[int], tvm.IRModule]] = {"bert": bert.build, "nasrnn": nasrnn.build}
+_BUILDERS: dict[str, Callable[[int], tvm.IRModule]] = {
+    "bert": bert.build,
+    "nasrnn": nasrnn.build,
+    "resnext50": resnext.build,
+    "nasnet_a": nasnet.build,
+    "inception_v3": inception.build,
+    "mobilenet_v2": mobilenet.build,
+}
 
 
 def names() -> tuple[str, ...]:
