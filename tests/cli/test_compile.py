@@ -10,8 +10,8 @@ from onnx import helper
 from tvm import relax
 
 from tests.cli.conftest import WEIGHT, write_onnx
-from tvm_tensat.cli.files import replacing
 from tvm_tensat.cli.main import main
+from tvm_tensat.files import replacing
 
 RELU = helper.make_node("Relu", ["x"], ["y"], name="rectify")
 

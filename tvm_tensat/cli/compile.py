@@ -15,11 +15,12 @@ from typing import Any
 import tvm
 
 from tvm_tensat.cli.errors import CommandError, one_line
-from tvm_tensat.cli.files import check_writable, replacing
+from tvm_tensat.cli.files import check_writable
 from tvm_tensat.cli.load import load_model
 from tvm_tensat.cli.signature import signature_of, with_signature
 from tvm_tensat.cli.target import parse_target
 from tvm_tensat.cli.tensat_options import tensat_options
+from tvm_tensat.files import replacing
 from tvm_tensat.passes import Tensat
 from tvm_tensat.schedule import build_pipeline
 

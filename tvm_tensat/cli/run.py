@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from tvm import relax
 
 from tvm_tensat.cli.errors import CommandError, one_line
-from tvm_tensat.cli.files import check_writable, replacing
+from tvm_tensat.cli.files import check_writable
 from tvm_tensat.cli.signature import Signature, TensorSpec, read_signature
+from tvm_tensat.files import replacing
 
 Array = NDArray[Any]
 

@@ -2,5 +2,15 @@
 
 from tvm_tensat.egraph.egraph import FROM_INPUT, EGraph
 from tvm_tensat.egraph.explore import Exploration, Limits, RuleStatistics, explore
+from tvm_tensat.egraph.serialize import egraph_data, write_egraph
 
-__all__ = ["FROM_INPUT", "EGraph", "Exploration", "Limits", "RuleStatistics", "explore"]
+__all__ = [
+    "FROM_INPUT",
+    "EGraph",
+    "Exploration",
+    "Limits",
+    "RuleStatistics",
+    "egraph_data",
+    "explore",
+    "write_egraph",
+]
