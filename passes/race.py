@@ -14,7 +14,7 @@ from tvm_tensat.cost import machine_lock
 from tvm_tensat.passes.side_by_side import Runner
 
 RACE_SECONDS = 20.0  # for all modules together, within these numbers of rounds
-FEWEST_ROUNDS, MOST_ROUNDS = 9, 41
+FEWEST_ROUNDS, MOST_ROUNDS = 9, 101
 ROUND_SECONDS = 0.02  # at least this long, so that the clock and the VM's start do not matter
 RESAMPLES = 1000
 
