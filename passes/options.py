@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from tvm_tensat.egraph.report import CYCLES
 from tvm_tensat.extraction.solve import METHODS
 
 
@@ -33,9 +34,7 @@ class TensatOptions:
     iterations: int = _option(15, "most iterations of exploration")
     nodes: int = _option(50_000, "most e-nodes of one e-graph")
     explore_seconds: float = _option(20.0, "most time exploring one e-graph", unit="seconds")
-    cycles: str = _option(
-        "efficient", "cycle filtering during exploration", choices=("efficient", "none")
-    )
+    cycles: str = _option("efficient", "cycle filtering during exploration", choices=CYCLES)
     costs: str = _option(
         "measured",
         "'measured' runs the kernels that matter on this machine, 'recorded' takes times from the "

@@ -85,14 +85,15 @@ def check(graph: EGraph) -> None:
     st.lists(st.one_of(st.sampled_from(CYCLIC_LAWS), laws()), min_size=1, max_size=5),
     st.integers(0, 3),
     st.booleans(),
+    st.sampled_from(["efficient", "vanilla"]),
 )
 def test_after_each_iteration_what_is_visible_is_acyclic_and_every_class_derivable(
-    inputs: list[Tree], some: list[Law], k_multi: int, grouped: bool
+    inputs: list[Tree], some: list[Law], k_multi: int, grouped: bool, cycles: str
 ) -> None:
     graph = EGraph(ToyLanguage())
     roots = [add_tree(graph, tree) for tree in inputs]
     rules = [as_rule(law, f"law{k}") for k, law in enumerate(some)]
-    limits = Limits(4, 400, 600.0, k_multi, 200, "efficient")
+    limits = Limits(4, 400 if cycles == "efficient" else 80, 600.0, k_multi, 200, cycles)
     result = explore(
         graph,
         [*rules, all_siblings] if grouped else rules,

@@ -2,6 +2,7 @@
 
 Each iteration searches all rules on the e-graph as it stands, then applies the matches together,
 restores congruence and, with efficient cycle filtering, hides the e-nodes that close cycles.
+Vanilla filtering applies them one by one.
 """
 
 from __future__ import annotations
@@ -158,13 +159,11 @@ class _Explorer:
                     found += self.search(known, matcher, profile, iteration)
             except JoinTooLarge as error:
                 self.ban(known.statistics, iteration, f"a join of {error.rows:,} rows not expanded")
+        if self.limits.cycles == "vanilla":
+            return self.apply_one_by_one(found, iteration)
         if self.limits.cycles == "efficient":
-            found = self.discard_cyclic(found)
-        before = self.state()
-        complete = self.apply(found, iteration)
-        if self.limits.cycles == "efficient" and before != self.state():
-            resolve_cycles(self.graph)
-        return complete
+            found = self.discard_cyclic(found, ("multi",))
+        return self.apply(found, iteration)
 
     # -- searching ---------------------------------------------------------------------------
 
@@ -248,15 +247,15 @@ class _Explorer:
 
     # -- applying ----------------------------------------------------------------------------
 
-    def discard_cyclic(self, found: list[Application]) -> list[Application]:
-        """Drop matches of multi-pattern rules that the present e-graph shows to close a cycle.
+    def discard_cyclic(self, found: list[Application], kinds: tuple[str, ...]) -> list[Application]:
+        """Drop matches of rules of these kinds that the e-graph shows to close a cycle.
 
         A single pattern's variables lie below its root already, and groups are independent by
-        construction, so only multi-patterns can put a root under a variable.
+        construction when they are found: only multi-patterns can then put a root under a variable.
         """
         asked, above, below = [], [], []
         for at, application in enumerate(found):
-            if self.known[application.rule].rule.kind != "multi":
+            if self.known[application.rule].rule.kind not in kinds:
                 continue
             for k, used in enumerate(application.template.uses):
                 for variable in used:
@@ -280,6 +279,7 @@ class _Explorer:
 
     def apply(self, found: list[Application], iteration: int) -> bool:
         """Instantiate in portions that cannot exceed the node limit, then merge and rebuild."""
+        before = self.state()
         pending = list(found)
         roots, ends = [], []
         applied: list[Application] = []
@@ -304,11 +304,28 @@ class _Explorer:
             self.graph.union(np.concatenate(roots), np.concatenate(ends))
         self.graph.rebuild()
         projected = project_tuples(self.graph)
-        if self.limits.cycles == "efficient":
+        if self.limits.cycles != "none" and before != self.state():
             # Hidden first: the newest e-node of a large component could be a useful one.
             collapsed = [application.collapsed() for application in applied]
             hide(self.graph, np.concatenate([projected, *collapsed]))
+            resolve_cycles(self.graph)
         return complete
+
+    def apply_one_by_one(self, found: list[Application], iteration: int) -> bool:
+        """Apply matches one at a time, each checked on the e-graph that those before it left.
+
+        This is TENSAT's vanilla filtering: a pass over the whole e-graph for each match. Here too
+        cycles remain that only congruence closes, and `apply` resolves them.
+        """
+        for application in found:
+            for at in range(len(application.roots)):
+                if self.out_of_time():
+                    return False
+                match = application.take(np.array([at])).on(self.graph.sets.parent)
+                kept = self.discard_cyclic([match], ("multi", "group"))
+                if kept and not self.apply(kept, iteration):
+                    return False
+        return True
 
 
 def contains(known: Hashes, asked: Hashes) -> Bools:

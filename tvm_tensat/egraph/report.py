@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 # become alike only after single rules have brought them to the same form (batch norms folded, say).
 GROUP_ITERATIONS_MORE = 3
 
-CYCLES = ("efficient", "none")  # see `tvm_tensat.egraph.cycles`
+CYCLES = ("efficient", "vanilla", "none")  # see `tvm_tensat.egraph.cycles`
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Limits:
     matches : int
         New matches of one rule in one iteration before it is cut and backs off; doubles each time.
     cycles : str
-        ``"efficient"`` filtering, or ``"none"``.
+        ``"efficient"`` filtering, TENSAT's ``"vanilla"`` (slow, for comparison), or ``"none"``.
     """
 
     iterations: int = 15

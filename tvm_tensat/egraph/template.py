@@ -8,7 +8,7 @@ and leaves a `Template`, which `instantiate` fills for all its matches together.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -131,6 +131,10 @@ class Application:
         return Application(
             self.rule, self.template, self.variables[some], self.roots[some], self.rows[some]
         )
+
+    def on(self, parent: Ints) -> Application:
+        """Return the matches with the present representatives of their classes."""
+        return replace(self, variables=parent[self.variables], roots=parent[self.roots])
 
     def collapsed(self) -> Ints:
         """E-nodes that are equal to one of their own variables now, so they are on a cycle."""
