@@ -84,6 +84,36 @@ def test_one_nasrnn_step_computes_the_published_cell():
 
 
 @pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        # torchvision's counts without classifier (2,049,000 and 1,281,000). They have batch norms,
+        # two parameters for each channel of a convolution's result, where these have none.
+        ("resnext50", 25_028_904 - 2_049_000),
+        ("inception_v3", 23_834_568 - 2_049_000),  # without the auxiliary classifier
+        ("mobilenet_v2", 3_504_872 - 1_281_000),
+    ],
+)
+def test_a_convolutional_network_has_the_published_number_of_weights(name, parameters):
+    kernels = [c.shape for c in _constants(zoo.load(name))]
+    assert sum(math.prod(shape) + 2 * shape[0] for shape in kernels) == parameters
+
+
+def test_nasnet_has_the_cells_of_tasos_evaluation():
+    # Three stages of five normal cells (5 sums of 10 branches: 5 separable convolutions of two
+    # convolutions each, 3 averages) and a reduction cell (5 sums; 5 separable convolutions, 2
+    # averages, 2 maxima); each cell squeezes both of its inputs; two layers before the first.
+    module = zoo.load("nasnet_a")
+    assert _shapes(module) == [(1, 3, 224, 224)]
+    operators = _operators(module)
+    assert operators["nn.conv2d"] == 1 + 3 * 5 * (5 * 2 + 2) + 3 * (5 * 2 + 2)
+    assert operators["nn.avg_pool2d"] == 3 * 5 * 3 + 3 * 2
+    assert operators["nn.max_pool2d"] == 1 + 3 * 2
+    assert operators["add"] == 3 * 5 * 5 + 3 * 5
+    assert operators["concat"] == 3 * 6
+    assert [int(d) for d in module["main"].ret_ty.shape] == [1, 5 * 512, 7, 7]
+
+
+@pytest.mark.parametrize(
     ("name", "kernels"),
     [
         # Parameters as torchvision's documentation counts them, less biases and batch norms.
