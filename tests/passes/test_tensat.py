@@ -156,6 +156,15 @@ def _costs_against(name: str, original: type) -> type:
     return Costs
 
 
+def test_what_tvms_own_passes_leave_is_optimized_further() -> None:
+    transform = relax.transform
+    stock = [transform.FoldBatchnormToConv2D(), transform.DecomposeOpsForInference("main")]
+    module = models.convolution_with_batch_norm()
+    result = optimize(tvm.transform.Sequential(stock)(module), LLVM, **QUICK, strict=True)
+    assert calls(result.module) == ["nn.conv2d", "add", "nn.relu"]
+    assert guard.difference(outputs(module), outputs(result.module), 10) is None
+
+
 def test_a_failure_returns_the_input_unless_strict(monkeypatch) -> None:
     def explode(*_args, **_kwargs):
         raise RuntimeError("out of luck")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tvm import relax
+from tvm import relax, tirx
 from tvm.script import ir as I
 from tvm.script import relax as R
 
@@ -54,6 +55,27 @@ def test_what_depends_on_constants_only_becomes_a_constant():
     np.testing.assert_array_equal(matmul.args[1].value.numpy(), A.T)
     np.testing.assert_array_equal(add.args[1].value.numpy(), A)
     np.testing.assert_allclose(run(folded, X)[0], run(module, X)[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "int64", "float64"])
+@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "maximum", "divide"])
+def test_numbers_in_place_of_an_operand_are_computed_with(name, dtype):
+    # TVM's own FoldBatchnormToConv2D writes variance + epsilon so.
+    operator = getattr(relax.op, name)
+    weight = np.arange(1, 17).reshape(4, 4).astype(dtype)
+    number = (tirx.FloatImm if "float" in dtype else tirx.IntImm)(dtype, 3)
+
+    def build(builder, x):
+        constant = relax.const(weight, dtype)  # of its own accord it makes 64 bits 32
+        parts = [operator(constant, number), operator(number, constant)]
+        parts = [builder.emit(relax.op.astype(builder.emit(part), "float32")) for part in parts]
+        y = builder.emit(relax.op.add(x, parts[0]))
+        return builder.emit(relax.op.add(y, parts[1]))
+
+    module = _module(build)
+    folded = fold_weights(module)
+    assert _operators(folded["main"]) == ["relax.add", "relax.add", "DataflowVar"]
+    np.testing.assert_array_equal(run(folded, X)[0], run(module, X)[0])
 
 
 def test_a_function_gives_a_function():

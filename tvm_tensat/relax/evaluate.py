@@ -14,12 +14,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tvm_tensat.egraph.language import Refusal
+from tvm_tensat.relax.attributes import Opaque
 from tvm_tensat.relax.numpy_arithmetic import ARITHMETIC
 from tvm_tensat.relax.numpy_base import Array
 from tvm_tensat.relax.numpy_shapes import SHAPES
 from tvm_tensat.relax.types import numpy_dtype
 
-__all__ = ["FOLDABLE", "Value", "evaluate"]
+__all__ = ["FOLDABLE", "NUMBER_PLACES", "Value", "evaluate"]
 
 Value: TypeAlias = "Array | tuple[Value, ...]"
 
@@ -28,6 +29,9 @@ _RULES = {**ARITHMETIC, **SHAPES}
 
 FOLDABLE = frozenset(_RULES)
 """Names of the operators that `evaluate` computes, besides "tuple", "get" and "scalar"."""
+
+NUMBER_PLACES = ("x1", "x2")
+"""Operands of binary operators, which may be numbers; they are attributes then."""
 
 
 def evaluate(operator: Any, operands: Sequence[Value]) -> Value:
@@ -62,5 +66,20 @@ def evaluate(operator: Any, operands: Sequence[Value]) -> Value:
     if rule is None:
         raise Refusal(f"{operator.name} is not computed at compile time")
     with np.errstate(all="ignore"):
-        result: Value = rule(operator, operands)
+        result: Value = rule(operator, _in_place(operator, operands))
     return result
+
+
+def _in_place(operator: Any, operands: Sequence[Value]) -> Sequence[Value]:
+    """Put numbers that are written for an operand, as in ``add(x, 1e-5)``, in its place."""
+    numbers = {name: _number(value) for name, value in operator.attrs if name in NUMBER_PLACES}
+    if not numbers:
+        return operands
+    rest = iter(operands)
+    return [numbers[name] if name in numbers else next(rest) for name in NUMBER_PLACES]
+
+
+def _number(value: Any) -> Array:
+    if isinstance(value, Opaque):
+        return np.asarray(value.value.value).astype(numpy_dtype(str(value.value.ty)))
+    return np.asarray(value)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import tvm
+
 from tvm_tensat.egraph.language import Dim, Operator
-from tvm_tensat.relax.evaluate import FOLDABLE
+from tvm_tensat.relax.attributes import Opaque
+from tvm_tensat.relax.evaluate import FOLDABLE, NUMBER_PLACES
 
 __all__ = ["is_foldable"]
 
@@ -14,10 +17,14 @@ def is_foldable(operator: Operator) -> bool:
         return True
     if operator.name not in FOLDABLE:
         return False
-    return not any(_is_symbolic(value) for _, value in operator.attrs)
+    return all(_is_known(name, value) for name, value in operator.attrs)
 
 
-def _is_symbolic(value: object) -> bool:
+def _is_known(name: str, value: object) -> bool:
+    """Whether an attribute is plain and not symbolic, or a typed number in place of an operand."""
     if isinstance(value, tuple):
-        return any(_is_symbolic(item) for item in value)
-    return isinstance(value, Dim)
+        return all(_is_known(name, item) for item in value)
+    if isinstance(value, Opaque):
+        is_number = isinstance(value.value, tvm.tirx.IntImm | tvm.tirx.FloatImm)
+        return is_number and name in NUMBER_PLACES
+    return not isinstance(value, Dim)
