@@ -17,7 +17,9 @@ from tvm.relax.expr import _update_type
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.relax.utils import copy_with_new_vars
 
+from tvm_tensat.passes.kernels import build_kernels_apart
 from tvm_tensat.schedule import build_pipeline
+from tvm_tensat.schedule.machine import is_cpu
 
 Arguments = Sequence[tvm.runtime.Tensor]
 Runner = Callable[[], Any]  # runs one function on arguments that were given before
@@ -74,7 +76,10 @@ def build(
     names = {form: _add(union, module) for form, module in modules.items()}
     if any(_inputs(function) is not None for function in union.functions.values()):
         union = relax.transform.LiftTransformParams()(union)
-    executable = tvm.compile(union, target, relax_pipeline=build_pipeline(target, tuning_records))
+    lowered = build_pipeline(target, tuning_records)(union)
+    if is_cpu(target):
+        lowered = build_kernels_apart(lowered, target)
+    executable = relax.build(lowered, target, relax_pipeline=None)
     machine = relax.VirtualMachine(executable, hardware)
     inputs = {
         variable.name_hint: count

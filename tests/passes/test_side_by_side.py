@@ -11,8 +11,9 @@ from tvm.script import tirx as T
 from tvm.target import Target
 
 from tests.passes import models
-from tvm_tensat.passes import guard, side_by_side
+from tvm_tensat.passes import guard, kernels, side_by_side
 
+compile_ = tvm.compile
 LLVM = Target("llvm")
 
 
@@ -101,3 +102,30 @@ def test_weights_are_transformed_before_the_call_and_not_in_it() -> None:
     tensors[1].copyfrom(np.zeros((8, 8), "float32"))  # too late to matter
     [value] = guard.flatten(run())
     np.testing.assert_allclose(value, arrays[0] @ (arrays[1] + arrays[2]), rtol=1e-5, atol=1e-5)
+
+
+def test_kernels_are_built_once_in_a_process(monkeypatch) -> None:
+    module = models.shared_products(rows=7, width=24)
+    compiled = []
+    monkeypatch.setattr(
+        kernels.tvm,
+        "compile",
+        lambda module, target: compiled.append(module) or compile_(module, target),
+    )
+    first = build(one=module, two=tvm.IRModule(module.functions))
+    names = [variable.name_hint for part in compiled for variable in part.functions]
+    assert len(names) == len(set(names)) > 0
+    compiled.clear()
+    again = build(one=module)
+    assert not compiled
+    x = np.random.default_rng(0).standard_normal((7, 24)).astype("float32")
+    np.testing.assert_array_equal(result(first["one"], x), result(again["one"], x))
+
+
+def test_kernels_of_one_hash_are_told_apart(monkeypatch) -> None:
+    monkeypatch.setattr(kernels.tvm_ffi, "structural_hash", lambda _: 7)
+    form = build(one=models.shared_products(rows=5, width=24))["one"]
+    x = np.random.default_rng(0).standard_normal((5, 24)).astype("float32")
+    monkeypatch.undo()
+    alone = build(one=models.shared_products(rows=5, width=24))["one"]
+    np.testing.assert_array_equal(result(form, x), result(alone, x))

@@ -1,0 +1,113 @@
+"""Kernels that are built once in a process, whatever modules call them.
+
+Nearly all the time of a build goes into LLVM, kernel by kernel. The forms of a module that are
+built to be raced, and built again to confirm the race, have most kernels in common.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import relax, tirx
+from tvm.relax.expr_functor import PyExprMutator, mutator
+
+# Parts of the work for each core, so that all end at about the same time.
+PARTS = 4
+
+# By target and symbol: the kernel and the module that has it. Kept until the process ends; the code
+# of a kernel takes some 20 KiB.
+_built: dict[tuple[str, str], tuple[tirx.PrimFunc, tvm.runtime.Module]] = {}
+
+
+def build_kernels_apart(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
+    """Build the scheduled CPU kernels of a lowered module, those that are new.
+
+    Parameters
+    ----------
+    module : tvm.IRModule
+        As a Relax pipeline leaves it, ready for `relax.build`.
+    target : tvm.target.Target
+        A CPU.
+
+    Returns
+    -------
+    tvm.IRModule
+        The module without these kernels. It calls them by symbol, and has the modules with their
+        code in its attribute ``external_mods``, where `relax.build` links them in.
+    """
+    symbols: dict[tvm.ir.GlobalVar, str] = {}
+    missing: dict[str, tirx.PrimFunc] = {}
+    for variable, function in module.functions_items():
+        if isinstance(function, tirx.PrimFunc) and "tirx.is_scheduled" in (function.attrs or {}):
+            symbols[variable] = _symbol(function, target, missing)
+    for part, code in _compile(missing, target):
+        _built.update({(str(target), name): (missing[name], code) for name in part})
+    caller = _Caller({variable: relax.ExternFunc(name) for variable, name in symbols.items()})
+    rest = tvm.IRModule({}, attrs=module.attrs)
+    for variable, function in module.functions_items():
+        if variable not in symbols:
+            is_relax = isinstance(function, relax.Function)
+            rest[variable] = caller.visit_expr(function) if is_relax else function
+    known = list((module.attrs or {}).get("external_mods", []))
+    used = {id(code): code for name in symbols.values() for code in [_built[str(target), name][1]]}
+    return rest.with_attr("external_mods", [*known, *used.values()])
+
+
+def _compile(
+    kernels: Mapping[str, tirx.PrimFunc], target: tvm.target.Target
+) -> list[tuple[list[str], tvm.runtime.Module]]:
+    """Compile kernels in as many threads as there are cores; TVM lets Python's lock go in LLVM."""
+    workers = os.cpu_count() or 1
+    names = list(kernels)
+    parts = [part for k in range(PARTS * workers) if (part := names[k :: PARTS * workers])]
+    context = tvm.transform.PassContext.current()
+
+    def compile_part(part: list[str]) -> tvm.runtime.Module:
+        functions = {name: kernels[name].with_attr("global_symbol", name) for name in part}
+        # Threads begin with TVM's defaults. Instruments are not theirs to share.
+        with tvm.transform.PassContext(
+            opt_level=context.opt_level,
+            required_pass=list(context.required_pass),
+            disabled_pass=list(context.disabled_pass),
+            config=dict(context.config),
+        ):
+            library = tvm.compile(tvm.IRModule(functions), target)
+        return getattr(library, "mod", library)
+
+    with ThreadPoolExecutor(workers) as pool:
+        return list(zip(parts, pool.map(compile_part, parts), strict=True))
+
+
+def _symbol(
+    function: tirx.PrimFunc, target: tvm.target.Target, missing: dict[str, tirx.PrimFunc]
+) -> str:
+    """Name a kernel by what it is, and note it in `missing` where it has not been built."""
+    bare = function.without_attr("global_symbol")
+    number = tvm_ffi.structural_hash(bare) % 2**64
+    while True:
+        name = f"kernel_{number:016x}"
+        known = _built[str(target), name][0] if (str(target), name) in _built else missing.get(name)
+        if known is None:
+            missing[name] = bare
+            return name
+        if tvm_ffi.structural_equal(known, bare):
+            return name
+        number = (number + 1) % 2**64  # two kernels of one hash
+
+
+@mutator
+class _Caller(PyExprMutator):  # type: ignore[misc]
+    """Call kernels by symbol."""
+
+    def __init__(self, symbols: Mapping[tvm.ir.GlobalVar, relax.ExternFunc]) -> None:
+        super().__init__()
+        self.symbols = symbols
+
+    def visit_global_var_(self, variable: tvm.ir.GlobalVar) -> Any:
+        """Visit one name; see `PyExprMutator`."""
+        return self.symbols.get(variable, variable)
