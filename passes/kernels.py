@@ -15,6 +15,7 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
+from tvm.script import tirx as T
 
 # Parts of the work for each core, so that all end at about the same time.
 PARTS = 4
@@ -24,8 +25,8 @@ PARTS = 4
 _built: dict[tuple[str, str], tuple[tirx.PrimFunc, tvm.runtime.Module]] = {}
 
 
-def build_kernels_apart(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
-    """Build the scheduled CPU kernels of a lowered module, those that are new.
+def build_with_kernels_apart(module: tvm.IRModule, target: tvm.target.Target) -> relax.VMExecutable:
+    """Build a lowered module for a CPU, of its scheduled kernels those that are new.
 
     Parameters
     ----------
@@ -36,9 +37,8 @@ def build_kernels_apart(module: tvm.IRModule, target: tvm.target.Target) -> tvm.
 
     Returns
     -------
-    tvm.IRModule
-        The module without these kernels. It calls them by symbol, and has the modules with their
-        code in its attribute ``external_mods``, where `relax.build` links them in.
+    relax.VMExecutable
+        It calls kernels by symbol and imports the modules that have them.
     """
     symbols: dict[tvm.ir.GlobalVar, str] = {}
     missing: dict[str, tirx.PrimFunc] = {}
@@ -53,9 +53,14 @@ def build_kernels_apart(module: tvm.IRModule, target: tvm.target.Target) -> tvm.
         if variable not in symbols:
             is_relax = isinstance(function, relax.Function)
             rest[variable] = caller.visit_expr(function) if is_relax else function
-    known = list((module.attrs or {}).get("external_mods", []))
-    used = {id(code): code for name in symbols.values() for code in [_built[str(target), name][1]]}
-    return rest.with_attr("external_mods", [*known, *used.values()])
+    # Without any kernel of its own TVM gives the module some C, which must be compiled and linked;
+    # so it does with modules in the attribute `external_mods`.
+    rest["tvm_tensat_nothing"] = _nothing
+    executable = relax.build(rest, target, relax_pipeline=None)
+    used = [_built[str(target), name][1] for name in symbols.values()]
+    for code in {id(code): code for code in used}.values():
+        executable.mod.import_module(code)
+    return executable
 
 
 def _compile(
@@ -98,6 +103,11 @@ def _symbol(
         if tvm_ffi.structural_equal(known, bare):
             return name
         number = (number + 1) % 2**64  # two kernels of one hash
+
+
+@T.prim_func(s_tir=True)
+def _nothing() -> None:
+    T.evaluate(0)
 
 
 @mutator

@@ -17,7 +17,7 @@ from tvm.relax.expr import _update_type
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.relax.utils import copy_with_new_vars
 
-from tvm_tensat.passes.kernels import build_kernels_apart
+from tvm_tensat.passes.kernels import build_with_kernels_apart
 from tvm_tensat.schedule import build_pipeline
 from tvm_tensat.schedule.machine import is_cpu
 
@@ -78,8 +78,9 @@ def build(
         union = relax.transform.LiftTransformParams()(union)
     lowered = build_pipeline(target, tuning_records)(union)
     if is_cpu(target):
-        lowered = build_kernels_apart(lowered, target)
-    executable = relax.build(lowered, target, relax_pipeline=None)
+        executable = build_with_kernels_apart(lowered, target)
+    else:
+        executable = relax.build(lowered, target, relax_pipeline=None)
     machine = relax.VirtualMachine(executable, hardware)
     inputs = {
         variable.name_hint: count
