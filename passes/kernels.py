@@ -17,8 +17,9 @@ from tvm import relax, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.script import tirx as T
 
-# Parts of the work for each core, so that all end at about the same time.
+# Parts of the work for each thread, so that all end at about the same time.
 PARTS = 4
+MOST_THREADS = 8  # the passes before LLVM hold Python's lock
 
 # By target and symbol: the kernel and the module that has it. Kept until the process ends; the code
 # of a kernel takes some 20 KiB.
@@ -66,8 +67,8 @@ def build_with_kernels_apart(module: tvm.IRModule, target: tvm.target.Target) ->
 def _compile(
     kernels: Mapping[str, tirx.PrimFunc], target: tvm.target.Target
 ) -> list[tuple[list[str], tvm.runtime.Module]]:
-    """Compile kernels in as many threads as there are cores; TVM lets Python's lock go in LLVM."""
-    workers = os.cpu_count() or 1
+    """Compile kernels in threads, one for each core; TVM lets Python's lock go in LLVM."""
+    workers = min(os.cpu_count() or 1, MOST_THREADS)
     names = list(kernels)
     parts = [part for k in range(PARTS * workers) if (part := names[k :: PARTS * workers])]
     context = tvm.transform.PassContext.current()
