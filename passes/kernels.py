@@ -19,10 +19,9 @@ from tvm.script import tirx as T
 
 # Parts of the work for each thread, so that all end at about the same time.
 PARTS = 4
-MOST_THREADS = 8  # the passes before LLVM hold Python's lock
+MOST_THREADS = 8  # more were not tried; the passes before LLVM call into Python
 
-# By target and symbol: the kernel and the module that has it. Kept until the process ends; the code
-# of a kernel takes some 20 KiB.
+# By target and symbol: the kernel and the module that has it. Kept until the process ends.
 _built: dict[tuple[str, str], tuple[tirx.PrimFunc, tvm.runtime.Module]] = {}
 
 

@@ -3,7 +3,7 @@
 ``python -m tests.benchmarks.speedup [--models a,b] [--json FILE] [--rounds N]``
 
 All modules of a model are built by the same pipeline, schedules included. The stock sequences use
-TVM's own passes only; the fastest of them is the one that counts.
+TVM's own passes, but for `fold`; the fastest of them is the one that counts.
 """
 
 from __future__ import annotations

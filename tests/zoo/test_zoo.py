@@ -110,7 +110,9 @@ def test_nasnet_has_the_cells_of_tasos_evaluation():
     assert operators["nn.max_pool2d"] == 1 + 3 * 2
     assert operators["add"] == 3 * 5 * 5 + 3 * 5
     assert operators["concat"] == 3 * 6
-    assert [int(d) for d in module["main"].ret_ty.shape] == [1, 5 * 512, 7, 7]
+    assert [int(d) for d in module["main"].ret_ty.shape] == [1, 5 * 1024, 7, 7]
+    windows = Counter(c.shape[2:] for c in _constants(module) if c.shape[1] == 1)
+    assert windows == {(3, 3): 3 * 5 * 5 + 3, (5, 5): 3 * 2, (7, 7): 3 * 2}
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ CACHE_BYTES = 512 * 1024
 CUT_COLUMN_PENALTY = 16.0
 # What a second piece of code for it costs, and that its rows are one block for the caches.
 CUT_OVERHEAD = 0.15
-# LLVM 20 loads so many neighbouring activations as one odd vector: ten times slower.
+# LLVM loads so many neighbouring activations as one odd vector: ten times slower.
 GATHERED_ROWS = 3
 # Bytes of one panel of results for a block of rows, where they are staged.
 STAGED_BYTES = 16 * 1024
@@ -73,8 +73,8 @@ def _cycles(rows: int, vectors: int, unit: VectorUnit) -> float:
     """Estimate the cycles of one step of a tile of `rows` x `vectors` accumulators.
 
     Two products a cycle, as on every server core since Haswell and Zen 2, and up to two loads;
-    weights come from the second-level cache, at one load a cycle, activations at the measured 1.5.
-    Fewer than ten products wait for those of the last step, whose latency is four cycles; a fifth
+    weights come from the second-level cache, at one load a cycle, activations at 1.5 (fitted on
+    Zen 3). Fewer than ten products wait for those of the last step, whose latency is four cycles; a fifth
     is lost to uneven arrival. LLVM spills when no two registers are left beside accumulators and
     weights.
     """

@@ -1,4 +1,4 @@
-"""Inception-v3, as TASO and TENSAT evaluate it: without batch norms and classifier.
+"""Inception-v3 without batch norms and classifier.
 
 The published modules (Szegedy et al., 2015) on an image of 299x299 pixels. The branches of a module
 read one tensor, so that many 1x1 convolutions share an operand.

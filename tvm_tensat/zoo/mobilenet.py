@@ -1,7 +1,7 @@
 """MobileNet-v2, whose blocks widen, convolve each channel by itself, and narrow again.
 
 The published table of stages (Sandler et al., 2018), on an image of 224x224 pixels; without batch
-norms and classifier, as TENSAT evaluates it.
+norms and classifier.
 """
 
 from __future__ import annotations

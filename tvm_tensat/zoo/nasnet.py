@@ -1,9 +1,9 @@
 """NasNet-A, the cells found by architecture search, as TASO and TENSAT evaluate it.
 
-Three stages of five normal cells and a reduction cell, with 128, 256 and 512 channels, on an image
-of 224x224 pixels; without batch norms and classifier (TENSAT's ``src/nasneta.rs``, TASO's
-``examples/nasnet_a.py``). Each cell reads the results of the two cells before it, and has ten
-branches, many of which share an operand.
+Three stages of five normal cells, with 128, 256 and 512 channels, and a reduction cell with twice
+as many, on an image of 224x224 pixels; without batch norms and classifier (TENSAT's
+``src/nasneta.rs``, TASO's ``examples/nasnet_a.py``). Each cell reads the results of the two cells
+before it, and has ten branches, many of which share an operand.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ STAGES, CELLS, CHANNELS = 3, 5, 128
 
 
 def build(seed: int = 0) -> tvm.IRModule:
-    """Build the network: input ``image``, (1, 3, 224, 224), output (1, 2560, 7, 7)."""
+    """Build the network: input ``image``, (1, 3, 224, 224), output (1, 5120, 7, 7)."""
     return network(seed, 224, _body)
 
 
@@ -28,7 +28,7 @@ def _body(layers: Layers, image: relax.Expr) -> relax.Expr:
         before, current = x, x
         for _ in range(CELLS):
             before, current = current, _normal_cell(layers, before, current, channels)
-        x = _reduction_cell(layers, before, current, channels)
+        x = _reduction_cell(layers, before, current, 2 * channels)
     return x
 
 
@@ -45,16 +45,16 @@ def _normal_cell(
     current = layers.conv(current, channels)
     before = _fitted(layers, before, current)
 
-    def separable(x: relax.Expr, window: int) -> relax.Expr:
-        return layers.separable(x, channels, window)
+    def separable(x: relax.Expr) -> relax.Expr:
+        return layers.separable(x, channels, 3)
 
     return layers.concat(
         [
-            layers.add(separable(current, 3), current),
-            layers.add(separable(before, 3), separable(current, 5)),
+            layers.add(separable(current), current),
+            layers.add(separable(before), separable(current)),
             layers.add(layers.average_pool(current), before),
             layers.add(layers.average_pool(before), layers.average_pool(before)),
-            layers.add(separable(before, 5), separable(before, 3)),
+            layers.add(separable(before), separable(before)),
         ]
     )
 
