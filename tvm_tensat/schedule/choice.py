@@ -74,9 +74,9 @@ def _cycles(rows: int, vectors: int, unit: VectorUnit) -> float:
 
     Two products a cycle, as on every server core since Haswell and Zen 2, and up to two loads;
     weights come from the second-level cache, at one load a cycle, activations at 1.5 (fitted on
-    Zen 3). Fewer than ten products wait for those of the last step, whose latency is four cycles; a fifth
-    is lost to uneven arrival. LLVM spills when no two registers are left beside accumulators and
-    weights.
+    Zen 3). Fewer than ten products wait for those of the last step, whose latency is four cycles;
+    a fifth is lost to uneven arrival. LLVM spills when no two registers are left beside
+    accumulators and weights.
     """
     products = rows * vectors
     cycles = max(products / 2, rows / 1.5 + vectors, 5.0)
