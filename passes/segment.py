@@ -75,7 +75,7 @@ def optimize_segment(
     if not read.roots:
         return None
     with phases("explore"), phases.bar("exploring", options.iterations) as show:
-        exploration = explore(graph, rules, limits, progress=lambda done, _: show(done))
+        exploration = explore(graph, rules, limits, hook=lambda _, done: show(done.number + 1))
     if (graph.node_rule[graph.node_alive] == FROM_INPUT).all() and not exploration.filtered:
         return None
     search = _Search(graph, language, read, rules, device, options, phases)

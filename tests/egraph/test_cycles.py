@@ -11,7 +11,7 @@ from tests.egraph.test_against_oracle import LAWS, laws, trees
 from tests.egraph.test_multi import all_siblings
 from tests.egraph.toy import Law, ToyLanguage, Tree, add_tree, as_rule
 from tvm_tensat.egraph import EGraph, Limits, explore
-from tvm_tensat.egraph.cycles import closes_cycle, resolve_cycles
+from tvm_tensat.egraph.cycles import Dependence, resolve_cycles
 
 CYCLIC_LAWS = [
     Law((("mul", "x", "y"),), ("x",)),  # merges a class with its child
@@ -98,7 +98,7 @@ def test_after_each_iteration_what_is_visible_is_acyclic_and_every_class_derivab
         graph,
         [*rules, all_siblings] if grouped else rules,
         limits,
-        progress=lambda *_: check(graph),
+        hook=lambda *_: check(graph),
     )
     check(graph)
     assert result.filtered == np.count_nonzero(graph.node_filtered & graph.node_alive)
@@ -186,7 +186,7 @@ def test_closing_a_cycle_is_reaching_from_below(
     above = np.array([a % count for a, _ in pairs], np.int64)
     below = np.array([b % count for _, b in pairs], np.int64)
     expected = [a in below_of[b] for a, b in zip(above.tolist(), below.tolist(), strict=True)]
-    assert closes_cycle(graph, above, below).tolist() == expected
+    assert Dependence(graph).closes_cycle(above, below).tolist() == expected
 
 
 @settings(max_examples=100, deadline=None)

@@ -135,12 +135,12 @@ def test_a_rule_with_too_many_matches_is_cut_rests_and_comes_back_doubled() -> N
     add_tree(graph, ("neg", ("x",)))
     applied: list[int] = []
 
-    def count(_: int, __: int) -> None:
+    def count(_: EGraph, __: object) -> None:
         made = graph.node_operator[graph.node_alive]
         applied.append(sum(graph.language.operator(n).name == "lum" for n in made.tolist()))
 
     limits = Limits(iterations=25, nodes=10**6, matches=4, cycles="none")
-    result = explore(graph, [swap, grow], limits, progress=count)
+    result = explore(graph, [swap, grow], limits, hook=count)
     # 4, then 5 iterations of rest; 8, then 10; then the 8 that are left.
     assert applied == [4] * 6 + [12] * 11 + [20] * 8
     assert [line.split(":")[0] for line in result.rules["swap"].cut] == [
@@ -189,7 +189,7 @@ def test_as_many_rows_and_classes_as_before_are_no_saturation() -> None:
         graph,
         rules,
         Limits(cycles="none"),
-        progress=lambda *_: after.append((graph.node_count, graph.class_count)),
+        hook=lambda *_: after.append((graph.node_count, graph.class_count)),
     )
     assert after[0] == before
     assert result.rules["later"].applied == 1

@@ -13,8 +13,36 @@ Hashes = NDArray[np.uint64]
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
+_GOLDEN = 0x9E3779B97F4A7C15
+
+
+def mixed(values: Ints, salt: int | Hashes) -> Hashes:
+    """Scramble numbers, so that sums of them are hashes; `salt` is one number, or one a column.
+
+    The multipliers are those of SplitMix64 (Steele, Lea and Flood 2014).
+    """
+    value: Hashes = values.astype(np.uint64)
+    value += np.uint64(salt) if isinstance(salt, int) else salt
+    value *= np.uint64(0xBF58476D1CE4E5B9)
+    value ^= value >> np.uint64(31)
+    value *= np.uint64(0x94D049BB133111EB)
+    value ^= value >> np.uint64(32)
+    return value
+
+
+def hash_matrix(columns: Ints, seed: int = 0) -> Hashes:
+    """Hash the rows of a matrix, (rows, columns) int64."""
+    rows, count = columns.shape
+    salts = (np.arange(1, count + 1, dtype=np.uint64) + np.uint64(1000 * seed)) * np.uint64(_GOLDEN)
+    value = mixed(columns, salts)
+    total = np.zeros(rows, np.uint64)
+    for column in value.T:
+        total += column
+    return total
+
+
 def hash_rows(operator: Ints, children: Ints, seed: int = 0) -> Hashes:
-    """Hash rows of one arity.
+    """Hash e-nodes of one arity.
 
     Parameters
     ----------
@@ -23,13 +51,7 @@ def hash_rows(operator: Ints, children: Ints, seed: int = 0) -> Hashes:
     seed : int
         Changed when two different rows collide.
     """
-    multiplier = np.uint64(0x9E3779B97F4A7C15)
-    value = (operator.astype(np.uint64) + np.uint64(2 * seed + 1)) * multiplier
-    for column in children.T:
-        value ^= value >> np.uint64(29)
-        value += column.astype(np.uint64) + np.uint64(1)
-        value *= np.uint64(0xBF58476D1CE4E5B9)
-    return value ^ (value >> np.uint64(32))
+    return hash_matrix(children, seed) + mixed(operator, seed)
 
 
 def extended(column: NDArray[Scalar], values: NDArray[Scalar]) -> NDArray[Scalar]:

@@ -2,7 +2,7 @@
 
 A class depends on the child classes of its visible e-nodes. An extraction is sure to be acyclic
 when no class depends on itself. *Efficient* filtering discards, before an application, the matches
-that the e-graph of the iteration's start already shows to close a cycle (`closes_cycle`), and after
+that the e-graph of the iteration's start already shows to close a cycle (`Dependence`), and after
 it hides the newest e-node of each cycle that the applications made together (`resolve_cycles`).
 
 The oldest e-node of each class is never hidden: its children were classes of older e-nodes, so the
@@ -80,73 +80,66 @@ def _ranges(begin: Ints, end: Ints) -> Ints:
     return np.arange(total) + np.repeat(begin - (np.cumsum(length) - length), length)
 
 
-def closes_cycle(graph: EGraph, above: Ints, below: Ints) -> Bools:
-    """Whether ``below[i]`` already depends on ``above[i]`` (or is it).
+class Dependence:
+    """Which classes depend on which, in one state of an e-graph that is acyclic and rebuilt."""
 
-    An e-node in class `above` with child `below` would then close a cycle.
-
-    Parameters
-    ----------
-    graph : EGraph
-        Acyclic and rebuilt.
-    above, below : (pairs,) int64
-
-    Returns
-    -------
-    (pairs,) bool
-    """
-    targets, _, column = first_of_equals(above)
-    return depends_on(graph, below, column, targets, np.arange(len(targets)))
-
-
-def depends_on(graph: EGraph, asked: Ints, column: Ints, member: Ints, of_set: Ints) -> Bools:
-    """Whether ``asked[i]`` depends on, or is, a member of the set ``column[i]`` of classes.
-
-    Parameters
-    ----------
-    graph : EGraph
-        Acyclic and rebuilt.
-    asked, column : (questions,) int64
-        A class, and the number of a set.
-    member, of_set : (members of all sets,) int64
-        A class, and the number of the set that it belongs to.
-
-    Returns
-    -------
-    (questions,) bool
-    """
-    answer = np.zeros(len(asked), np.bool_)
-    _, source, child = class_edges(graph)
-    class_count = len(graph.class_type)
-    rank = components(source, child, class_count)
-    if (rank[source] > rank[child]).all():
+    def __init__(self, graph: EGraph) -> None:
+        self.class_count = len(graph.class_type)
+        _, self.source, self.child = class_edges(graph)
+        self.rank = components(self.source, self.child, self.class_count)
         # A class depends on classes of lower rank only: most questions are answered by that.
-        lowest = np.full(int(of_set.max(initial=-1)) + 1, class_count)
-        np.minimum.at(lowest, of_set, rank[member])
-        open_questions = np.flatnonzero(rank[asked] >= lowest[column])
-        if not len(open_questions):
-            return answer
-        low = int(lowest[column[open_questions]].min())
-        high = int(rank[asked[open_questions]].max())
-        between = (rank[child] >= low) & (rank[source] <= high)
-        source, child = source[between], child[between]
-    else:
+        self.ranked = bool((self.rank[self.source] > self.rank[self.child]).all())
+
+    def closes_cycle(self, above: Ints, below: Ints) -> Bools:
+        """Whether ``below[i]`` already depends on ``above[i]`` (or is it), (pairs,) bool.
+
+        An e-node in class `above` with child `below` would then close a cycle.
+        """
+        targets, _, column = first_of_equals(above)
+        return self.on_sets(below, column, targets, np.arange(len(targets)))
+
+    def on_sets(self, asked: Ints, column: Ints, member: Ints, of_set: Ints) -> Bools:
+        """Whether ``asked[i]`` depends on, or is, a member of the set ``column[i]`` of classes.
+
+        Parameters
+        ----------
+        asked, column : (questions,) int64
+            A class, and the number of a set.
+        member, of_set : (members of all sets,) int64
+            A class, and the number of the set that it belongs to.
+
+        Returns
+        -------
+        (questions,) bool
+        """
+        answer = np.zeros(len(asked), np.bool_)
+        source, child, rank = self.source, self.child, self.rank
         open_questions = np.arange(len(asked))
-    sets, _, column_of = first_of_equals(column[open_questions])
-    number = np.full(int(of_set.max(initial=-1)) + 1, -1)
-    number[sets] = np.arange(len(sets))
-    wanted = number[of_set] >= 0
-    answer[open_questions] = _sweep(
-        levels(source, child, class_count)[0],
-        source,
-        child,
-        class_count,
-        asked[open_questions],
-        column_of,
-        member[wanted],
-        number[of_set[wanted]],
-    )
-    return answer
+        if self.ranked:
+            lowest = np.full(int(of_set.max(initial=-1)) + 1, self.class_count)
+            np.minimum.at(lowest, of_set, rank[member])
+            open_questions = np.flatnonzero(rank[asked] >= lowest[column])
+            if not len(open_questions):
+                return answer
+            low = int(lowest[column[open_questions]].min())
+            high = int(rank[asked[open_questions]].max())
+            between = (rank[child] >= low) & (rank[source] <= high)
+            source, child = source[between], child[between]
+        sets, _, column_of = first_of_equals(column[open_questions])
+        number = np.full(int(of_set.max(initial=-1)) + 1, -1)
+        number[sets] = np.arange(len(sets))
+        wanted = number[of_set] >= 0
+        answer[open_questions] = _sweep(
+            levels(source, child, self.class_count)[0],
+            source,
+            child,
+            self.class_count,
+            asked[open_questions],
+            column_of,
+            member[wanted],
+            number[of_set[wanted]],
+        )
+        return answer
 
 
 def _sweep(
@@ -159,7 +152,7 @@ def _sweep(
     member: Ints,
     of_set: Ints,
 ) -> Bools:
-    """Answer the questions of `depends_on` by sets of bits, a bit a set, from the leaves up."""
+    """Answer the questions of `on_sets` by sets of bits, a bit a set, from the leaves up."""
     answer = np.zeros(len(asked), np.bool_)
     steps = []
     for edges in order:

@@ -1,9 +1,10 @@
 """The e-graph as columns.
 
 A row is an e-node: (operator, child classes, class, the rule and iteration that made it,
-filtered?). Rows are numbered by birth. A row's children were classes of older rows when it was
-made, and merging can only make the oldest row of a class older; so the oldest rows of all classes
-form an acyclic graph, on which cycle filtering relies.
+filtered?). Rows are numbered by birth, and a class has the number of the row that it was made for;
+merged classes keep the smallest. A row's children were classes of older rows when it was made, and
+merging can only make the oldest row of a class older; so the oldest rows of all classes form an
+acyclic graph, on which cycle filtering relies.
 
 Hash-consing is a binary search in the sorted 64-bit hashes of the rows; a hit is compared with the
 row it found, and a collision changes the hash's seed. Congruence makes the children canonical
@@ -25,6 +26,7 @@ from tvm_tensat.egraph.columns import (
     first_of_equals,
     hash_rows,
 )
+from tvm_tensat.egraph.journal import CONGRUENCE, GIVEN, Journal
 from tvm_tensat.egraph.language import Language
 from tvm_tensat.egraph.operators import OperatorTable
 from tvm_tensat.egraph.unionfind import UnionFind
@@ -39,15 +41,19 @@ class EGraph:
 
     Attributes
     ----------
-    node_operator, node_class, node_start, node_rule, node_iteration : (nodes,) int64
+    node_operator, node_start, node_rule, node_iteration : (nodes,) int64
         `node_start` is where the row's children begin in `operands`; the rule is a number of the
         caller's, or `FROM_INPUT`.
     node_filtered : (nodes,) bool
         Rows that cycle filtering hides from matching and extraction.
     node_alive : (nodes,) bool
         False for rows that became equal to an older one.
-    operands : (sum of arities,) int64
-        Child classes.
+    operands, born_operands : (sum of arities,) int64
+        Child classes, now and at birth.
+    operand_node : (sum of arities,) int64
+        Row that each operand belongs to.
+    journal : Journal
+        Why classes were merged.
     class_type, class_scalar : (classes,) int64
         Type number; the number of an operator that is a constant of equal elements, or -1.
     class_weight : (classes,) bool
@@ -58,19 +64,20 @@ class EGraph:
         self.language = language
         self.operators = OperatorTable(language)
         self.sets = UnionFind()
+        self.journal = Journal()
         self.node_operator: Ints = np.empty(0, np.int64)
-        self.node_class: Ints = np.empty(0, np.int64)
         self.node_start: Ints = np.empty(0, np.int64)
         self.node_rule: Ints = np.empty(0, np.int64)
         self.node_iteration: Ints = np.empty(0, np.int64)
         self.node_filtered: Bools = np.empty(0, np.bool_)
         self.node_alive: Bools = np.empty(0, np.bool_)
         self.operands: Ints = np.empty(0, np.int64)
+        self.born_operands: Ints = np.empty(0, np.int64)
+        self.operand_node: Ints = np.empty(0, np.int64)
         self.class_type: Ints = np.empty(0, np.int64)
         self.class_scalar: Ints = np.empty(0, np.int64)
         self.class_weight: Bools = np.empty(0, np.bool_)
         self._node_hash: Hashes = np.empty(0, np.uint64)
-        self._operand_node: Ints = np.empty(0, np.int64)  # the row of each operand
         self._seed = 0
         self._index = HashIndex()  # of the alive rows
         self._merged = False  # since the last rebuild
@@ -79,6 +86,12 @@ class EGraph:
         self._first_types: list[int] = []
 
     # -- reading -----------------------------------------------------------------------------
+
+    @property
+    def node_class(self) -> Ints:
+        """Class of each row, (nodes,) int64."""
+        self._flush()
+        return self.sets.parent
 
     @property
     def operator_arity(self) -> Ints:
@@ -133,12 +146,12 @@ class EGraph:
         row = self.sets.parent[np.array(children, np.int64)].reshape(1, -1)
         one = np.zeros(1, np.int64)
         made = self.add_batch(one + operator, row, one + type_number, one + FROM_INPUT, 0)
-        return int(made[0])
+        return self.find(int(made[0]))
 
     def add_batch(
         self, operator: Ints, children: Ints, types: Ints, rule: Ints, iteration: int
     ) -> Ints:
-        """Hash-cons rows of one arity and return their classes.
+        """Hash-cons rows of one arity and return the rows made or found.
 
         New rows are born in the order in which they first occur.
 
@@ -181,7 +194,7 @@ class EGraph:
         )
         self._node_hash = extended(self._node_hash, hashes[new][birth])
         self._index.insert(slot[new], hashes[new], row[new])
-        return self.sets.parent[self.node_class[row[group]]]
+        return row[group]
 
     def lookup(self, operator: Ints, children: Ints) -> Ints:
         """Classes of rows of one arity that are already present, or -1; nothing is added."""
@@ -191,7 +204,7 @@ class EGraph:
             _, row = self._index.find(hashes)
             if self._are(row[group], operator, children):
                 found = row[group]
-                return np.where(found < 0, -1, self.sets.parent[self.node_class[found]])
+                return np.where(found < 0, -1, self.sets.parent[found])
             self._rehash()
 
     def _are(self, row: Ints, operator: Ints, children: Ints) -> bool:
@@ -216,16 +229,15 @@ class EGraph:
         row = len(self.node_operator) + np.arange(count)
         arity = self.operators.arity[operator]
         start = len(self.operands) + np.cumsum(arity) - arity
-        classes = len(self.class_type) + np.arange(count)
         self.node_operator = extended(self.node_operator, operator)
-        self.node_class = extended(self.node_class, classes)
         self.node_start = extended(self.node_start, start)
         self.node_rule = extended(self.node_rule, rule)
         self.node_iteration = extended(self.node_iteration, np.full(count, iteration, np.int64))
         self.node_filtered = extended(self.node_filtered, np.zeros(count, np.bool_))
         self.node_alive = extended(self.node_alive, np.ones(count, np.bool_))
         self.operands = extended(self.operands, operands)
-        self._operand_node = extended(self._operand_node, np.repeat(row, arity))
+        self.born_operands = extended(self.born_operands, operands)
+        self.operand_node = extended(self.operand_node, np.repeat(row, arity))
         self.class_type = extended(self.class_type, types)
         self.class_scalar = extended(self.class_scalar, self.operators.scalar[operator])
         self.class_weight = extended(self.class_weight, weight)
@@ -253,15 +265,27 @@ class EGraph:
 
     # -- congruence --------------------------------------------------------------------------
 
-    def union(self, left: Ints, right: Ints) -> int:
-        """Merge classes pairwise; call `rebuild` before the next batch. Returns merges made."""
+    def union(self, left: Ints, right: Ints, reason: Ints | None = None) -> int:
+        """Merge classes pairwise; call `rebuild` before the next batch. Returns merges made.
+
+        Parameters
+        ----------
+        left, right : (merges,) int64
+            Classes, or rows that stand for theirs.
+        reason : (merges,) int64, optional
+            For the journal; `GIVEN` by default.
+        """
         self._flush()
-        differ = self.class_type[left] != self.class_type[right]
-        if differ.any():
-            at = int(np.flatnonzero(differ)[0])
+        differ = np.flatnonzero(self.sets.parent[left] != self.sets.parent[right])
+        left, right = left[differ], right[differ]
+        unlike = self.class_type[left] != self.class_type[right]
+        if unlike.any():
+            at = int(np.flatnonzero(unlike)[0])
             raise ValueError(
                 f"classes {left[at]} and {right[at]} have different types and cannot be merged"
             )
+        because = np.full(len(left), GIVEN) if reason is None else reason[differ]
+        self.journal.merging(left, right, because)
         made = self.sets.union(left, right)
         self._merged |= made > 0
         return made
@@ -278,14 +302,14 @@ class EGraph:
             if not len(moved):
                 break
             self.operands[moved] = canonical[moved]
-            rows = self._operand_node[moved]
+            rows = self.operand_node[moved]
             rows = rows[np.flatnonzero(np.diff(rows, prepend=-1))]  # sorted: each once
             twin, kept = self._reindex(rows[self.node_alive[rows]])
             # Equal rows of which one is visible stay visible; the filter sees any new cycle.
             self.node_filtered[kept[~self.node_filtered[twin]]] = False
             self.node_alive[twin] = False
-            self.sets.union(self.node_class[twin], self.node_class[kept])
-        self.node_class[:] = self.sets.parent[self.node_class]
+            self.journal.merging(twin, kept, np.full(len(twin), CONGRUENCE))
+            self.sets.union(twin, kept)
         self._merge_class_columns()
 
     def _reindex(self, rows: Ints) -> tuple[Ints, Ints]:

@@ -10,45 +10,24 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
-from tvm_tensat.egraph.columns import Bools, Hashes, Ints
-from tvm_tensat.egraph.cycles import closes_cycle, hide, resolve_cycles
+from tvm_tensat.egraph.cycles import Dependence, hide, resolve_cycles
 from tvm_tensat.egraph.egraph import EGraph
-from tvm_tensat.egraph.group import groups
 from tvm_tensat.egraph.instantiate import instantiate, portion
-from tvm_tensat.egraph.multi import Combined, Source, combine, sources_of
-from tvm_tensat.egraph.pattern import JoinTooLarge, Matcher
 from tvm_tensat.egraph.projection import project_tuples
-from tvm_tensat.egraph.report import Exploration, Limits, RuleStatistics
+from tvm_tensat.egraph.report import Exploration, Iteration, Limits, RuleStatistics
 from tvm_tensat.egraph.rule import Rule
-from tvm_tensat.egraph.template import (
-    Application,
-    Profiles,
-    Templates,
-    signature_hashes,
-    split_by_signature,
-)
+from tvm_tensat.egraph.search import Search
+from tvm_tensat.egraph.template import Application, Memo
 
 JOIN_ROWS_PER_NODE = 20  # a join may have this many rows for each e-node of the limit
 # A join is not interrupted, so none is begun that would outlast the time that is left; the rate
 # includes the work on its matches, on a slow core.
 JOIN_ROWS_PER_SECOND = 1_000_000
 
-
-@dataclass
-class _Known:
-    """What is remembered of a rule between iterations."""
-
-    rule: Rule
-    number: int
-    sources: tuple[Source, ...]
-    templates: Templates
-    statistics: RuleStatistics
-    seen: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))  # matches handled, sorted
-    seen_groups: set[bytes] = field(default_factory=set)
+Hook = Callable[[EGraph, Iteration], bool | None]
 
 
 def explore(
@@ -56,7 +35,8 @@ def explore(
     rules: Sequence[Rule],
     limits: Limits | None = None,
     *,
-    progress: Callable[[int, int], None] | None = None,
+    memo: Memo | None = None,
+    hook: Hook | None = None,
 ) -> Exploration:
     """Rewrite an e-graph until saturation or a limit.
 
@@ -69,8 +49,11 @@ def explore(
     rules : sequence of Rule
         ``node_rule`` of a new e-node is its rule's position here.
     limits : Limits, optional
-    progress : callable, optional
-        Called with (iteration, e-nodes) after each iteration.
+    memo : Memo, optional
+        Shared with other explorations over the same language, whose rules then need not run again.
+    hook : callable, optional
+        Called after each iteration with the e-graph, which it must not change, and what the
+        iteration did; exploration ends when it returns False.
 
     Raises
     ------
@@ -81,47 +64,47 @@ def explore(
     for name, count in names.items():
         if count > 1:
             raise ValueError(f"two rules named {name!r} cannot be told apart in the report")
-    return _Explorer(graph, rules, limits or Limits()).run(progress)
+    return _Explorer(graph, rules, limits or Limits(), memo or Memo()).run(hook)
 
 
 class _Explorer:
-    def __init__(self, graph: EGraph, rules: Sequence[Rule], limits: Limits) -> None:
+    def __init__(self, graph: EGraph, rules: Sequence[Rule], limits: Limits, memo: Memo) -> None:
         self.graph = graph
         self.limits = limits
         self.began = time.perf_counter()
-        self.profiles = Profiles()
-        self.known = [
-            _Known(rule, number, sources_of(rule), Templates(rule), RuleStatistics())
-            for number, rule in enumerate(rules)
-        ]
-        self.merging = {known.number for known in self.known if known.rule.kind != "single"}
+        self.search = Search(graph, rules, limits, memo)
+        self.kinds = [rule.kind for rule in rules]
 
-    def run(self, progress: Callable[[int, int], None] | None) -> Exploration:
+    def run(self, hook: Hook | None) -> Exploration:
         stopped = "iteration limit"
-        done = 0
+        done: list[Iteration] = []
         self.graph.rebuild()
-        for iteration in range(self.limits.iterations):
+        for number in range(self.limits.iterations):
             before = self.state()
-            complete = self.iterate(iteration)
-            done = iteration + 1
-            if progress is not None:
-                progress(done, self.graph.node_count)
+            complete, iteration = self.iterate(number)
+            done.append(iteration)
+            if hook is not None and hook(self.graph, iteration) is False:
+                stopped = "hook"
+                break
             if not complete:
                 stopped = "time limit" if self.out_of_time() else "node limit"
                 break
-            if before == self.state() and not self.wake(iteration):
+            if before == self.state() and not self.wake(number):
                 stopped = "saturated"
                 break
         graph = self.graph
         return Exploration(
             stopped=stopped,
-            iterations=done,
+            history=tuple(done),
             nodes=graph.node_count,
             classes=graph.class_count,
             filtered=int(np.count_nonzero(graph.node_filtered & graph.node_alive)),
             seconds=time.perf_counter() - self.began,
-            rules={known.rule.name: known.statistics for known in self.known},
+            rules={known.rule.name: known.statistics for known in self.search.rules},
         )
+
+    def statistics(self, application: Application) -> RuleStatistics:
+        return self.search.rules[application.rule].statistics
 
     def state(self) -> tuple[int, int]:
         """Rows ever made and classes: equal only if nothing was added and nothing merged."""
@@ -132,122 +115,52 @@ class _Explorer:
 
     def wake(self, iteration: int) -> bool:
         """When nothing changed, end the rest of all banned rules; return whether there were any."""
-        statistics = [known.statistics for known in self.known]
-        banned = [each for each in statistics if each.banned_until > iteration]
+        banned = [
+            known.statistics
+            for known in self.search.rules
+            if known.statistics.banned_until > iteration
+        ]
         for each in banned:
             each.banned_until = iteration + 1
         return bool(banned)
 
-    def iterate(self, iteration: int) -> bool:
+    def iterate(self, number: int) -> tuple[bool, Iteration]:
         """Search all rules and apply their matches; False when a limit was hit."""
-        left = max(self.limits.seconds - (time.perf_counter() - self.began), 0.0)
+        began = time.perf_counter()
+        matched = [known.statistics.matches for known in self.search.rules]
+        applied = [known.statistics.applied for known in self.search.rules]
+        left = max(self.limits.seconds - (began - self.began), 0.0)
         affordable = min(JOIN_ROWS_PER_NODE * self.limits.nodes, int(JOIN_ROWS_PER_SECOND * left))
-        matcher = Matcher(self.graph, affordable)
-        profile = self.profiles.of_classes(self.graph)
-        found: list[Application] = []
-        for known in self.known:
-            if self.out_of_time():
-                return False
-            resting = known.statistics.banned_until > iteration
-            too_late = iteration >= self.limits.last_iteration(known.rule.kind)
-            if resting or too_late or not all(matcher.has(s.pattern) for s in known.sources):
-                continue
-            try:
-                if known.rule.kind == "group":
-                    found += self.search_groups(known, matcher, profile)
-                else:
-                    found += self.search(known, matcher, profile, iteration)
-            except JoinTooLarge as error:
-                self.ban(known.statistics, iteration, f"a join of {error.rows:,} rows not expanded")
-        if self.limits.cycles == "vanilla":
-            return self.apply_one_by_one(found, iteration)
-        if self.limits.cycles == "efficient":
-            found = self.discard_cyclic(found, ("multi",))
-        return self.apply(found, iteration)
+        found = self.search.find(number, affordable, self.out_of_time)
+        searched = time.perf_counter()
+        if found is None:
+            complete = False
+        elif self.limits.cycles == "vanilla":
+            complete = self.apply_one_by_one(found, number)
+        else:
+            if self.limits.cycles == "efficient":
+                found = self.discard_cyclic(found, ("multi",), self.search.dependence)
+            complete = self.apply(found, number)
+        graph = self.graph
+        return complete, Iteration(
+            number=number,
+            nodes=graph.node_count,
+            classes=graph.class_count,
+            search_seconds=searched - began,
+            apply_seconds=time.perf_counter() - searched,
+            rules={
+                known.rule.name: (known.statistics.matches - had, known.statistics.applied - did)
+                for known, had, did in zip(self.search.rules, matched, applied, strict=True)
+                if known.statistics.matches > had or known.statistics.applied > did
+            },
+        )
 
-    # -- searching ---------------------------------------------------------------------------
-
-    def search(
-        self, known: _Known, matcher: Matcher, profile: Ints, iteration: int
+    def discard_cyclic(
+        self,
+        found: list[Application],
+        kinds: tuple[str, ...],
+        dependence: Callable[[], Dependence],
     ) -> list[Application]:
-        """Find the new matches of a single- or multi-pattern rule, grouped by template."""
-        matches = combine(matcher, known.rule, known.sources, matcher.join_limit)
-        if known.rule.kind == "multi":  # weights cost nothing, merged or not
-            heavy = ~self.graph.class_weight[matches.roots].all(axis=1)
-            matches = matches.take(np.flatnonzero(heavy))
-        if not len(matches):
-            return []
-        columns = np.hstack([matches.operators, profile[matches.variables]])
-        identity = signature_hashes(np.hstack([columns, matches.variables]))
-        new = np.flatnonzero(~contains(known.seen, identity))
-        statistics = known.statistics
-        allowed = self.limits.matches << len(statistics.cut)
-        if len(new) > allowed:
-            self.ban(statistics, iteration, f"{len(new) - allowed:,} of {len(new):,} matches cut")
-            new = new[:allowed]
-        statistics.matches += len(new)
-        if not len(new):
-            return []
-        known.seen = np.sort(np.concatenate([known.seen, identity[new]]))
-        return self.with_templates(known, matches.take(new), columns[new])
-
-    def with_templates(self, known: _Known, matches: Combined, columns: Ints) -> list[Application]:
-        found = []
-        width = matches.operators.shape[1]
-        for first, members in zip(*split_by_signature(columns), strict=True):
-            signature = columns[first].tolist()
-            template = known.templates.get(
-                self.graph, self.profiles, signature[:width], signature[width:]
-            )
-            if isinstance(template, str):
-                known.statistics.refused[template] += 1
-                continue
-            found.append(
-                Application(
-                    known.number,
-                    template,
-                    matches.variables[members],
-                    matches.roots[members],
-                    matches.rows[members],
-                )
-            )
-        return found
-
-    def search_groups(self, known: _Known, matcher: Matcher, profile: Ints) -> list[Application]:
-        """Find the new groups of a group rule."""
-        found = []
-        for group in groups(matcher, known.rule, known.sources[0], self.merging, profile):
-            identity = group.variables.tobytes() + bytes(str(group.operators), "ascii")
-            if identity in known.seen_groups:
-                continue
-            known.seen_groups.add(identity)
-            known.statistics.matches += 1
-            template = known.templates.get(
-                self.graph, self.profiles, group.operators, profile[group.variables].tolist()
-            )
-            if isinstance(template, str):
-                known.statistics.refused[template] += 1
-                continue
-            found.append(
-                Application(
-                    known.number,
-                    template,
-                    group.variables[None, :],
-                    group.roots[None, :],
-                    group.rows[None, :],
-                )
-            )
-        return found
-
-    def ban(self, statistics: RuleStatistics, iteration: int, why: str) -> None:
-        """Back off as egg does: each time twice as long."""
-        rest = 5 << len(statistics.cut)
-        statistics.cut.append(f"iteration {iteration}: {why}; rests {rest} iterations")
-        statistics.banned_until = iteration + 1 + rest
-
-    # -- applying ----------------------------------------------------------------------------
-
-    def discard_cyclic(self, found: list[Application], kinds: tuple[str, ...]) -> list[Application]:
         """Drop matches of rules of these kinds that the e-graph shows to close a cycle.
 
         A single pattern's variables lie below its root already, and groups are independent by
@@ -255,24 +168,24 @@ class _Explorer:
         """
         asked, above, below = [], [], []
         for at, application in enumerate(found):
-            if self.known[application.rule].rule.kind not in kinds:
+            if self.kinds[application.rule] not in kinds:
                 continue
-            for k, used in enumerate(application.template.uses):
+            for k, used in enumerate(application.wiring.uses):
                 for variable in used:
-                    asked.append((at, len(application.roots)))
+                    asked.append((at, len(application)))
                     above.append(application.roots[:, k])
                     below.append(application.variables[:, variable])
         if not asked:
             return found
-        closes = closes_cycle(self.graph, np.concatenate(above), np.concatenate(below))
-        bad = [np.zeros(len(application.roots), np.bool_) for application in found]
+        closes = dependence().closes_cycle(np.concatenate(above), np.concatenate(below))
+        bad = [np.zeros(len(application), np.bool_) for application in found]
         begin = 0
         for at, count in asked:
             bad[at] |= closes[begin : begin + count]
             begin += count
         kept = []
         for application, cyclic in zip(found, bad, strict=True):
-            self.known[application.rule].statistics.cyclic += int(np.count_nonzero(cyclic))
+            self.statistics(application).cyclic += int(np.count_nonzero(cyclic))
             if not cyclic.all():
                 kept.append(application.take(np.flatnonzero(~cyclic)))
         return kept
@@ -281,7 +194,7 @@ class _Explorer:
         """Instantiate in portions that cannot exceed the node limit, then merge and rebuild."""
         before = self.state()
         pending = list(found)
-        roots, ends = [], []
+        merges = []
         applied: list[Application] = []
         complete = True
         while pending:
@@ -290,18 +203,16 @@ class _Explorer:
             if not fitting:
                 complete = False
                 break
-            merged = instantiate(self.graph, fitting, iteration, lambda: not self.out_of_time())
+            made = instantiate(self.graph, fitting, iteration, lambda: not self.out_of_time())
             if self.out_of_time():
                 complete = False
                 break
-            roots.append(merged[0])
-            ends.append(merged[1])
+            merges.append(made)
             applied += fitting
             for application in fitting:
-                statistics = self.known[application.rule].statistics
-                statistics.applied += len(application.roots)
-        if roots:
-            self.graph.union(np.concatenate(roots), np.concatenate(ends))
+                self.statistics(application).applied += len(application)
+        if merges:
+            self.graph.union(*(np.concatenate(column) for column in zip(*merges, strict=True)))
         self.graph.rebuild()
         projected = project_tuples(self.graph)
         if self.limits.cycles != "none" and before != self.state():
@@ -318,25 +229,16 @@ class _Explorer:
         cycles remain that only congruence closes, and `apply` resolves them.
         """
         for application in found:
-            for at in range(len(application.roots)):
+            for at in range(len(application)):
                 if self.out_of_time():
                     return False
                 match = application.take(np.array([at])).on(self.graph.sets.parent)
-                kept = self.discard_cyclic([match], ("multi", "group"))
+                kept = self.discard_cyclic(
+                    [match], ("multi", "group"), lambda: Dependence(self.graph)
+                )
                 if kept and not self.apply(kept, iteration):
                     return False
         return True
 
 
-def contains(known: Hashes, asked: Hashes) -> Bools:
-    """Whether each hash is among the sorted ones."""
-    if not len(known):
-        return np.zeros(len(asked), np.bool_)
-    order = np.argsort(asked)  # sorted needles are found several times faster
-    slot = np.searchsorted(known, asked[order])
-    inside = np.empty(len(asked), np.bool_)
-    inside[order] = known[np.minimum(slot, len(known) - 1)] == asked[order]
-    return inside
-
-
-__all__ = ["Exploration", "Limits", "RuleStatistics", "explore"]
+__all__ = ["Exploration", "Hook", "Iteration", "Limits", "Memo", "RuleStatistics", "explore"]

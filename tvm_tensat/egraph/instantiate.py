@@ -11,7 +11,8 @@ from tvm_tensat.egraph.columns import Ints
 from tvm_tensat.egraph.egraph import EGraph
 from tvm_tensat.egraph.template import Application
 
-Slots = list[Ints]  # of each application: the class of each template row, (rows, matches) int64
+# Of each application: what is in each place, (e-nodes of the template, matches).
+Slots = list[Ints]
 
 
 def instantiate(
@@ -19,30 +20,30 @@ def instantiate(
     applications: Sequence[Application],
     iteration: int,
     keep_going: Callable[[], bool],
-) -> tuple[Ints, Ints]:
-    """Add the e-nodes of all applications; merge nothing yet.
+) -> tuple[Ints, Ints, Ints]:
+    """Add the e-nodes of all applications and note them in the journal; merge nothing yet.
 
     Returns
     -------
-    roots, targets : (merges,) int64
-        Classes that the applications say are equal; none when `keep_going` ended it, and then the
-        e-nodes that were added stay, unconnected and harmless.
+    roots, targets, reasons : (merges,) int64
+        What the applications say is equal; none when `keep_going` ended it, and then the e-nodes
+        that were added stay, unconnected and harmless.
     """
     slots = _empty_slots(applications)
-    for level in _levels(applications, slots):
+    for level in _levels(graph, applications, slots):
         if not keep_going():
             empty = np.empty(0, np.int64)
-            return empty, empty
+            return empty, empty, empty
         rule = np.repeat([applications[at].rule for at, _ in level.places], level.counts)
         made = graph.add_batch(level.operator, level.children, level.types, rule, iteration)
         level.store(slots, made)
-    roots = [a.roots.T.ravel() for a in applications]
-    ends = [
-        _classes(application, slot, end)
-        for application, slot in zip(applications, slots, strict=True)
-        for end in application.template.targets
-    ]
-    return np.concatenate(roots), np.concatenate(ends)
+    roots, ends, reasons = [], [], []
+    for application, slot in zip(applications, slots, strict=True):
+        reasons.append(graph.journal.applying(application, slot, iteration).reasons())
+        for head, target in zip(application.heads, application.wiring.targets, strict=True):
+            roots.append(application.rows[:, head])
+            ends.append(_place(application, slot, target))
+    return np.concatenate(roots), np.concatenate(ends), np.concatenate(reasons)
 
 
 def missing(graph: EGraph, applications: Sequence[Application]) -> list[Ints]:
@@ -54,7 +55,7 @@ def missing(graph: EGraph, applications: Sequence[Application]) -> list[Ints]:
         For each application.
     """
     slots = _empty_slots(applications)
-    for level in _levels(applications, slots):
+    for level in _levels(graph, applications, slots):
         known = np.flatnonzero((level.children >= 0).all(axis=1))
         found = np.full(len(level.children), -1)
         found[known] = graph.lookup(level.operator[known], level.children[known])
@@ -69,7 +70,7 @@ def portion(
 
     Matches are taken from the front as long as they fit, and all that add nothing.
     """
-    bound = sum(len(a.template.rows) * len(a.roots) for a in pending)
+    bound = sum(len(a.wiring.operands) * len(a) for a in pending)
     if bound <= room:
         return list(pending), []
     fitting: list[Application] = []
@@ -87,16 +88,17 @@ def portion(
 
 @dataclass(frozen=True)
 class _Level:
-    """Rows of one level of the templates and of one arity, of all their matches together.
+    """E-nodes of one level of the templates and of one arity, of all their matches together.
 
     Attributes
     ----------
     places : list of (int, int)
-        Position of the application, position of the row in its template.
+        Position of the application, position of the e-node in its template.
     counts : list of int
         Matches of each.
-    operator, types : (rows,) int64
-    children : (rows, arity) int64
+    operator, types : (e-nodes,) int64
+    children : (e-nodes, arity) int64
+        Classes; -1 where an operand is missing.
     """
 
     places: list[tuple[int, int]]
@@ -105,41 +107,42 @@ class _Level:
     types: Ints
     children: Ints
 
-    def store(self, slots: Slots, classes: Ints) -> None:
-        """Note the class of each row."""
+    def store(self, slots: Slots, rows: Ints) -> None:
+        """Note what was made or found in each place."""
         begin = 0
         for (at, k), count in zip(self.places, self.counts, strict=True):
-            slots[at][k] = classes[begin : begin + count]
+            slots[at][k] = rows[begin : begin + count]
             begin += count
 
 
 def _empty_slots(applications: Sequence[Application]) -> Slots:
-    return [np.empty((len(a.template.rows), len(a.roots)), np.int64) for a in applications]
+    return [np.empty((len(a.wiring.operands), len(a)), np.int64) for a in applications]
 
 
-def _levels(applications: Sequence[Application], slots: Slots) -> Iterator[_Level]:
+def _levels(graph: EGraph, applications: Sequence[Application], slots: Slots) -> Iterator[_Level]:
     """Yield the levels from the leaves up; each must be stored before the next is asked for."""
     by_level: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for at, application in enumerate(applications):
-        for k, row in enumerate(application.template.rows):
-            by_level.setdefault((row.level, len(row.operands)), []).append((at, k))
-    for _, places in sorted(by_level.items()):
-        rows = [applications[at].template.rows[k] for at, k in places]
-        counts = [len(applications[at].roots) for at, _ in places]
-        children = [
-            np.column_stack([_classes(applications[at], slots[at], o) for o in row.operands])
-            if row.operands
-            else np.empty((count, 0), np.int64)
-            for (at, _), row, count in zip(places, rows, counts, strict=True)
-        ]
-        yield _Level(
-            places,
-            counts,
-            np.repeat(np.array([row.operator for row in rows], np.int64), counts),
-            np.repeat(np.array([row.type for row in rows], np.int64), counts),
-            np.concatenate(children),
-        )
+        wiring = application.wiring
+        for k, (level, operands) in enumerate(zip(wiring.levels, wiring.operands, strict=True)):
+            by_level.setdefault((level, len(operands)), []).append((at, k))
+    for (_, arity), places in sorted(by_level.items()):
+        counts = [len(applications[at]) for at, _ in places]
+        total = sum(counts)
+        operator, types = np.empty(total, np.int64), np.empty(total, np.int64)
+        children = np.empty((total, arity), np.int64)
+        begin = 0
+        for (at, k), count in zip(places, counts, strict=True):
+            application, end = applications[at], begin + count
+            operator[begin:end] = application.operators[application.template, k]
+            types[begin:end] = application.types[application.template, k]
+            for column, operand in enumerate(application.wiring.operands[k]):
+                children[begin:end, column] = _place(application, slots[at], operand)
+            begin = end
+        children = np.where(children < 0, -1, graph.sets.parent[children])
+        yield _Level(places, counts, operator, types, children)
 
 
-def _classes(application: Application, slot: Ints, operand: int) -> Ints:
+def _place(application: Application, slot: Ints, operand: int) -> Ints:
+    """Return what stands in a place of the template, by match."""
     return application.variables[:, operand] if operand >= 0 else slot[-1 - operand]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -18,24 +19,22 @@ class Combined:
 
     Attributes
     ----------
-    roots, rows : (matches, sources) int64
+    roots : (matches, sources) int64
+    rows : (matches, operator terms of all sources) int64
+        E-nodes matched.
     variables : (matches, variables of the rule) int64
-    operators : (matches, operator terms of all sources) int64
     """
 
     roots: Ints
     rows: Ints
     variables: Ints
-    operators: Ints
 
     def __len__(self) -> int:
         return len(self.roots)
 
     def take(self, some: Ints) -> Combined:
         """Select rows."""
-        return Combined(
-            self.roots[some], self.rows[some], self.variables[some], self.operators[some]
-        )
+        return Combined(self.roots[some], self.rows[some], self.variables[some])
 
 
 @dataclass(frozen=True)
@@ -47,22 +46,27 @@ class Source:
     pattern : Pattern
     variables : tuple of int
         Number in the rule of each canonical variable.
+    head : int
+        Number of operator terms in the sources before this one.
     ordered : bool
         Whether exchanging this source with the one before it gives the same sources.
     """
 
     pattern: Pattern
     variables: tuple[int, ...]
+    head: int
     ordered: bool = False
 
 
 def sources_of(rule: Rule) -> tuple[Source, ...]:
     """Canonicalize the sources of a rule."""
     number = {id(variable): k for k, variable in enumerate(rule.variables)}
-    found = []
+    found: list[Source] = []
+    head = 0
     for term in rule.sources:
         pattern, order = canonicalize(term)
-        found.append(Source(pattern, tuple(number[id(variable)] for variable in order)))
+        found.append(Source(pattern, tuple(number[id(variable)] for variable in order), head))
+        head += len(preorder(term))
     return tuple(
         replace(source, ordered=k > 0 and interchangeable(found, k - 1))
         for k, source in enumerate(found)
@@ -71,9 +75,11 @@ def sources_of(rule: Rule) -> tuple[Source, ...]:
 
 def decanonicalize(matches: Matches, source: Source, variable_count: int) -> Combined:
     """Rename the variables of matches back; variables that the source lacks are -1."""
+    if source.variables == tuple(range(variable_count)):
+        return Combined(matches.root[:, None], matches.rows, matches.variables)
     variables = np.full((len(matches), variable_count), -1, np.int64)
     variables[:, list(source.variables)] = matches.variables
-    return Combined(matches.root[:, None], matches.row[:, None], variables, matches.operators)
+    return Combined(matches.root[:, None], matches.rows, variables)
 
 
 def combine(matcher: Matcher, rule: Rule, sources: tuple[Source, ...], limit: int) -> Combined:
@@ -90,25 +96,24 @@ def combine(matcher: Matcher, rule: Rule, sources: tuple[Source, ...], limit: in
     count = len(rule.variables)
     whole = decanonicalize(matcher.search(sources[0].pattern), sources[0], count)
     bound = set(sources[0].variables)
-    for source in sources[1:]:
+    for last, source in pairwise(sources):
         if not len(whole):
             break
         part = decanonicalize(matcher.search(source.pattern), source, count)
         shared = sorted(bound & set(source.variables))
         left, right = compatible(whole, part, shared, len(matcher.graph.class_type), limit)
         if source.ordered:
-            ordered = whole.rows[left, -1] < part.rows[right, -1]
+            ordered = whole.rows[left, last.head] < part.rows[right, 0]
             left, right = left[ordered], right[ordered]
         whole = Combined(
             np.hstack([whole.roots[left], part.roots[right]]),
             np.hstack([whole.rows[left], part.rows[right]]),
             np.maximum(whole.variables[left], part.variables[right]),
-            np.hstack([whole.operators[left], part.operators[right]]),
         )
         bound |= set(source.variables)
     if not len(whole):
-        operators = sum(len(preorder(source)) for source in rule.sources)
-        shapes = len(sources), len(sources), count, operators
+        terms = sum(len(preorder(source)) for source in rule.sources)
+        shapes = len(sources), terms, count
         return Combined(*(np.empty((0, columns), np.int64) for columns in shapes))
     return whole
 

@@ -90,18 +90,15 @@ class Matches:
     ----------
     root : (matches,) int64
         Class of the pattern's root.
-    row : (matches,) int64
-        E-node of the pattern's root.
+    rows : (matches, operator terms in preorder) int64
+        E-node that each operator term was matched to, the root's first.
     variables : (matches, variables) int64
         Class of each variable.
-    operators : (matches, operator terms in preorder) int64
-        Operator that each was matched to.
     """
 
     root: Ints
-    row: Ints
+    rows: Ints
     variables: Ints
-    operators: Ints
 
     def __len__(self) -> int:
         return len(self.root)
@@ -114,7 +111,7 @@ class Matches:
 
     def take(self, some: Ints) -> Matches:
         """Select rows."""
-        return Matches(self.root[some], self.row[some], self.variables[some], self.operators[some])
+        return Matches(self.root[some], self.rows[some], self.variables[some])
 
 
 class JoinTooLarge(Exception):
@@ -176,15 +173,12 @@ class Matcher:
         self._span = list(zip((end - count).tolist(), end.tolist(), strict=True))
         self._found: dict[Pattern, Matches] = {}
 
-    def has(self, pattern: Pattern) -> bool:
-        """Whether all operators of a pattern occur at all; cheap, to reject most rules."""
-        first, last = self._rows_of(pattern)
-        return first < last and all(
-            self.has(child) for child in pattern.children if isinstance(child, Pattern)
-        )
+    def has_kind(self, kind: int) -> bool:
+        """Whether e-nodes of a kind occur at all; cheap, to reject most rules."""
+        first, last = self._span_of(kind)
+        return first < last
 
-    def _rows_of(self, pattern: Pattern) -> tuple[int, int]:
-        kind = self.graph.operators.kind_of(pattern.name, len(pattern.children))
+    def _span_of(self, kind: int) -> tuple[int, int]:
         return self._span[kind] if 0 <= kind < len(self._span) else (0, 0)
 
     def search(self, pattern: Pattern) -> Matches:
@@ -201,17 +195,16 @@ class Matcher:
 
     def _search(self, pattern: Pattern) -> Matches:
         graph, arity = self.graph, len(pattern.children)
-        first, last = self._rows_of(pattern)
+        kind = graph.operators.kind_of(pattern.name, arity)
+        first, last = self._span_of(kind)
         rows = self._rows[first:last]
-        operators = graph.node_operator[rows]
         if pattern.given:
-            kind = graph.operators.kind_of(pattern.name, arity)
-            having = graph.operators.having(kind, pattern.given)[operators]
-            rows, operators = rows[having], operators[having]
+            rows = rows[graph.operators.having(kind, pattern.given)[graph.node_operator[rows]]]
         children = graph.children(rows, arity)
-        table = Matches(
-            graph.node_class[rows], rows, np.empty((len(rows), 0), np.int64), operators[:, None]
-        )
+        if pattern.children == tuple(range(arity)):  # all distinct variables
+            return Matches(graph.node_class[rows], rows[:, None], children)
+        none = np.empty((len(rows), 0), np.int64)
+        table = Matches(graph.node_class[rows], rows[:, None], none)
         for position, child in enumerate(pattern.children):
             if not len(table):  # the columns must still be as many as the pattern's
                 return _no_matches(pattern)
@@ -227,7 +220,7 @@ class Matcher:
         wanted = children[:, at]
         if variable == table.variables.shape[1]:
             variables = np.column_stack([table.variables, wanted])
-            return Matches(table.root, table.row, variables, table.operators), children
+            return Matches(table.root, table.rows, variables), children
         same = np.flatnonzero(table.variables[:, variable] == wanted)
         return table.take(same), children[same]
 
@@ -255,9 +248,8 @@ class Matcher:
             at, inside = at[same], inside[same]
         joined = Matches(
             table.root[at],
-            table.row[at],
+            np.hstack([table.rows[at], inner.rows[inside]]),
             np.hstack([table.variables[at], inner.variables[inside][:, fresh]]),
-            np.hstack([table.operators[at], inner.operators[inside]]),
         )
         return joined, children[at]
 
@@ -273,17 +265,16 @@ class Matcher:
 
 def _no_matches(pattern: Pattern) -> Matches:
     """Return a table of no rows with the pattern's columns."""
-    variables, operators = _width(pattern)
-    empty = np.empty(0, np.int64)
+    variables, terms = _width(pattern)
     return Matches(
-        empty, empty, np.empty((0, variables), np.int64), np.empty((0, operators), np.int64)
+        np.empty(0, np.int64), np.empty((0, terms), np.int64), np.empty((0, variables), np.int64)
     )
 
 
 def _width(pattern: Pattern) -> tuple[int, int]:
     """Numbers of variables and of operator terms of a pattern."""
-    variables, operators = 0, 1
+    variables, terms = 0, 1
     for child in pattern.children:
         largest, more = (child + 1, 0) if isinstance(child, int) else _width(child)
-        variables, operators = max(variables, largest), operators + more
-    return variables, operators
+        variables, terms = max(variables, largest), terms + more
+    return variables, terms

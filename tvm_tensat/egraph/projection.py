@@ -6,6 +6,7 @@ import numpy as np
 
 from tvm_tensat.egraph.columns import first_of_equals
 from tvm_tensat.egraph.egraph import EGraph, Ints
+from tvm_tensat.egraph.journal import PROJECTION
 from tvm_tensat.egraph.pattern import join
 
 
@@ -35,7 +36,7 @@ def project_tuples(graph: EGraph) -> Ints:
         index = np.array(fields, np.int64)[group]
         operand = graph.operands[graph.node_start[of_tuple[right]] + index]
         projected.append(of_field[left])
-        if not graph.union(graph.node_class[of_field[left]], operand):
+        if not graph.union(of_field[left], operand, np.full(len(left), PROJECTION)):
             break
         graph.rebuild()
     return np.unique(np.concatenate(projected))

@@ -68,6 +68,8 @@ class RuleStatistics:
         What back-off or a join limit took away, a line each.
     banned_until : int
         Iteration before which the rule rests.
+    seconds : float
+        Spent in searching it and in running it on new signatures.
     """
 
     matches: int = 0
@@ -76,6 +78,31 @@ class RuleStatistics:
     refused: Counter[str] = field(default_factory=Counter)
     cut: list[str] = field(default_factory=list)
     banned_until: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """What one iteration did.
+
+    Attributes
+    ----------
+    number : int
+        From 0.
+    nodes, classes : int
+        After it.
+    search_seconds, apply_seconds : float
+        Applying includes congruence and cycle filtering.
+    rules : dict of str to (int, int)
+        New matches and applied matches, of the rules that had any.
+    """
+
+    number: int
+    nodes: int
+    classes: int
+    search_seconds: float
+    apply_seconds: float
+    rules: dict[str, tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -85,16 +112,22 @@ class Exploration:
     Attributes
     ----------
     stopped : str
-        ``"saturated"``, or the limit that ended it.
-    iterations, nodes, classes, filtered : int
+        ``"saturated"``, ``"hook"``, or the limit that ended it.
+    history : tuple of Iteration
+    nodes, classes, filtered : int
     seconds : float
     rules : dict of str to RuleStatistics
     """
 
     stopped: str
-    iterations: int
+    history: tuple[Iteration, ...]
     nodes: int
     classes: int
     filtered: int
     seconds: float
     rules: dict[str, RuleStatistics]
+
+    @property
+    def iterations(self) -> int:
+        """How many iterations were made."""
+        return len(self.history)

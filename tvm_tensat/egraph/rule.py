@@ -353,6 +353,23 @@ def targets(
     return list(variables), list(sources), results
 
 
+def likeness(
+    rule: Rule, language: Language, operators: Sequence[int], profiles: Sequence[Profile]
+) -> Hashable | None:
+    """Return what one member of a group has in common with others, or None if it can be in none."""
+    assert rule.alike is not None, "only group rules form groups"
+    first = [Term(VARIABLE) for _ in rule.variables]
+    sought: Term = next(rule.body(*first))
+    for variable, profile in zip(first, profiles, strict=True):
+        variable.bind(language, -1, profile.type)
+        variable.profile = profile
+    try:
+        bind_sources(language, [sought], operators, rule.dtypes)
+        return operators[0], rule.alike(sought)
+    except Refusal:
+        return None
+
+
 def _members(first: list[Term], sought: Term, count: int) -> tuple[list[Term], list[Term]]:
     """Copy the sought term for each member of a group, sharing only the first variable."""
     variables, members = [first[0]], []

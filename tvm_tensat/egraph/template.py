@@ -7,34 +7,40 @@ and leaves a `Template`, which `instantiate` fills for all its matches together.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from tvm_tensat.egraph.columns import Hashes, Ints, first_of_equals, hash_rows
+from tvm_tensat.egraph.columns import Ints, first_of_equals, hash_matrix
 from tvm_tensat.egraph.egraph import EGraph
 from tvm_tensat.egraph.language import Refusal
-from tvm_tensat.egraph.rule import Profile, Rule, Term, targets
+from tvm_tensat.egraph.rule import Profile, Rule, Term, likeness, targets
 
 
 @dataclass(frozen=True)
-class TemplateRow:
-    """An e-node to make: operand ``k >= 0`` is variable k, ``-1 - k`` is row k of the template."""
+class Wiring:
+    """How the e-nodes that a rule makes hang together.
 
-    operator: int
-    type: int
-    operands: tuple[int, ...]
-    level: int  # 1 + the largest level of the rows it needs
+    Attributes
+    ----------
+    operands : tuple of tuple of int
+        Of each e-node: ``k >= 0`` is variable k, ``-1 - k`` is e-node k of the template.
+    targets : tuple of int
+        What replaces each source, in the same numbering.
+    """
 
-
-@dataclass(frozen=True)
-class Template:
-    """The targets of a rule for one signature, in the numbering of `TemplateRow.operands`."""
-
-    rows: tuple[TemplateRow, ...]
+    operands: tuple[tuple[int, ...], ...]
     targets: tuple[int, ...]
+
+    @cached_property
+    def levels(self) -> tuple[int, ...]:
+        """Of each e-node, 1 + the largest level of those that it needs."""
+        found: list[int] = []
+        for operands in self.operands:
+            found.append(1 + max((found[-1 - k] for k in operands if k < 0), default=-1))
+        return tuple(found)
 
     @cached_property
     def uses(self) -> tuple[tuple[int, ...], ...]:
@@ -48,30 +54,46 @@ class Template:
             at = pending.pop()
             if at not in seen:
                 seen.add(at)
-                pending.extend(self.rows[-1 - at].operands if at < 0 else ())
+                pending.extend(self.operands[-1 - at] if at < 0 else ())
         return tuple(sorted(k for k in seen if k >= 0))
 
 
+@dataclass(frozen=True)
+class Template:
+    """The targets of a rule for one signature.
+
+    Attributes
+    ----------
+    wiring : Wiring
+        Most often the same for all signatures of a rule.
+    operators, types : tuple of int
+        Of each e-node.
+    """
+
+    wiring: Wiring
+    operators: tuple[int, ...]
+    types: tuple[int, ...]
+
+
 def template_of(variables: Sequence[Term], results: Sequence[Term]) -> Template:
-    """Flatten terms into rows, equal terms once."""
+    """Flatten terms into e-nodes, equal terms once."""
     number = {id(variable): k for k, variable in enumerate(variables)}
-    rows: list[TemplateRow] = []
     known: dict[tuple[int, tuple[int, ...]], int] = {}
+    types: list[int] = []
 
     def visit(term: Term) -> int:
         if id(term) in number:
             return number[id(term)]
-        operands = tuple(visit(operand) for operand in term.operands)
-        key = term.operator, operands
+        key = term.operator, tuple(visit(operand) for operand in term.operands)
         if key not in known:
-            level = 1 + max((rows[-1 - k].level for k in operands if k < 0), default=-1)
-            known[key] = -1 - len(rows)
-            rows.append(TemplateRow(term.operator, term.type, operands, level))
+            known[key] = -1 - len(known)
+            types.append(term.type)
         number[id(term)] = known[key]
         return known[key]
 
-    ends = tuple(visit(term) for term in results)
-    return Template(tuple(rows), ends)
+    targets = tuple(visit(term) for term in results)
+    wiring = Wiring(tuple(operands for _, operands in known), targets)
+    return Template(wiring, tuple(operator for operator, _ in known), tuple(types))
 
 
 class Profiles:
@@ -107,29 +129,45 @@ class Profiles:
 
 @dataclass(frozen=True)
 class Application:
-    """Matches of one rule that share a template.
+    """Matches of one rule whose templates have the same wiring.
 
     Attributes
     ----------
     rule : int
-    template : Template
+    wiring : Wiring
+    operators, types : (templates, e-nodes of the template) int64
+    template : (matches,) int64
+        Position in `operators` and `types`.
     variables : (matches, variables) int64
     roots : (matches, targets) int64
         Classes to merge with the targets.
-    rows : (matches, targets) int64
-        The e-nodes that were matched as roots.
+    rows : (matches, operator terms) int64
+        The e-nodes that were matched.
+    heads : tuple of int
+        Columns of `rows` that were matched as roots.
     """
 
     rule: int
-    template: Template
+    wiring: Wiring
+    operators: Ints
+    types: Ints
+    template: Ints
     variables: Ints
     roots: Ints
     rows: Ints
+    heads: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.roots)
 
     def take(self, some: Ints) -> Application:
         """Select matches."""
-        return Application(
-            self.rule, self.template, self.variables[some], self.roots[some], self.rows[some]
+        return replace(
+            self,
+            template=self.template[some],
+            variables=self.variables[some],
+            roots=self.roots[some],
+            rows=self.rows[some],
         )
 
     def on(self, parent: Ints) -> Application:
@@ -138,50 +176,67 @@ class Application:
 
     def collapsed(self) -> Ints:
         """E-nodes that are equal to one of their own variables now, so they are on a cycle."""
-        at = [k for k, target in enumerate(self.template.targets) if target >= 0]
-        return self.rows[:, at].ravel()
+        heads = [
+            head
+            for head, target in zip(self.heads, self.wiring.targets, strict=True)
+            if target >= 0
+        ]
+        return self.rows[:, heads].ravel()
 
 
-class Templates:
-    """Memo of the templates, or the refusals, of one rule by signature."""
+class Memo:
+    """What rules gave for signatures; shared by the explorations over one language.
 
-    def __init__(self, rule: Rule) -> None:
-        self.rule = rule
-        self._memo: dict[tuple[tuple[int, ...], tuple[int, ...]], Template | str] = {}
+    A signature is the operators matched and the profiles of the variables.
+    """
 
-    def get(
-        self, graph: EGraph, profiles: Profiles, operators: Sequence[int], numbers: Sequence[int]
+    def __init__(self) -> None:
+        self.profiles = Profiles()
+        self._known: dict[int, dict[tuple[int, ...], Template | str]] = {}
+        self._alike: dict[tuple[int, tuple[int, ...]], Hashable | None] = {}
+        self._rules: list[Rule] = []  # kept, so that no other rule gets the identity of one
+
+    def of_rule(self, rule: Rule) -> dict[tuple[int, ...], Template | str]:
+        """Return the templates of a rule, or the reasons why it refuses, by signature."""
+        if id(rule) not in self._known:
+            self._known[id(rule)] = {}
+            self._rules.append(rule)
+        return self._known[id(rule)]
+
+    def run(
+        self, rule: Rule, graph: EGraph, operators: Sequence[int], profiles: Sequence[int]
     ) -> Template | str:
-        """Return the template of a signature, or the reason why the rule refuses it."""
-        key = tuple(operators), tuple(numbers)
-        if key not in self._memo:
-            some = [profiles.profiles[number] for number in numbers]
-            try:
-                variables, _, results = targets(self.rule, graph.language, operators, some)
-                self._memo[key] = template_of(variables, results)
-            except Refusal as reason:
-                self._memo[key] = str(reason)
-        return self._memo[key]
+        """Run a rule on a signature; return its template, or the reason why it refuses."""
+        some = [self.profiles.profiles[number] for number in profiles]
+        try:
+            variables, _, results = targets(rule, graph.language, operators, some)
+            return template_of(variables, results)
+        except Refusal as reason:
+            return str(reason)
+
+    def likeness(
+        self, rule: Rule, graph: EGraph, signature: tuple[int, ...], terms: int
+    ) -> Hashable | None:
+        """Return what members of a group have in common, or None for a term that can be in none."""
+        key = id(rule), signature
+        if key not in self._alike:
+            some = [self.profiles.profiles[number] for number in signature[terms:]]
+            self._alike[key] = likeness(rule, graph.language, signature[:terms], some)
+        return self._alike[key]
 
 
-def signature_hashes(columns: Ints) -> Hashes:
-    """Hash the rows of a matrix, (rows, columns) int64."""
-    return hash_rows(np.zeros(len(columns), np.int64), columns)
-
-
-def split_by_signature(columns: Ints) -> tuple[Ints, list[Ints]]:
+def group_rows(columns: Ints) -> tuple[Ints, Ints]:
     """Group equal rows of a matrix.
 
     Returns
     -------
     first : (groups,) int64
-        A row of each group.
-    members : list of (rows of the group,) int64
+        The first row of each group.
+    group : (rows,) int64
     """
-    if len(columns) and (columns == columns[0]).all():  # most often there is one signature
-        return np.zeros(1, np.int64), [np.arange(len(columns))]
-    _, first, group = first_of_equals(signature_hashes(columns))
+    if len(columns) < 2 or (columns == columns[0]).all():  # most often there is one signature
+        return np.arange(min(len(columns), 1)), np.zeros(len(columns), np.int64)
+    _, first, group = first_of_equals(hash_matrix(columns))
     if not np.array_equal(columns[first][group], columns):  # a collision of hashes
         _, first, group = np.unique(columns, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(group, kind="stable")
-    return first, np.split(order, np.cumsum(np.bincount(group))[:-1])
+    return first, group
