@@ -42,8 +42,9 @@ def groups(
     profiles: Ints,
     memo: Memo,
     dependence: Callable[[], Dependence],
+    seen: set[bytes],
 ) -> list[Group]:
-    """Group the matches of a group rule by shared class, maker and likeness.
+    """Find new groups: matches of a group rule of one shared class, maker and likeness.
 
     Only e-nodes of one origin (the input, or the same rule) form a group: a product and its scaled
     form are not wanted side by side. E-nodes made by a merging rule take no part, or each merge
@@ -57,6 +58,8 @@ def groups(
     memo : Memo
     dependence : callable
         Asked only when a group needs it.
+    seen : set of bytes
+        Identities of the groups found before; those found now are added.
     """
     graph = matcher.graph
     matches = matcher.search(source.pattern)
@@ -86,18 +89,31 @@ def groups(
     oldest = np.ones(len(some), np.bool_)
     oldest[by_root[1:]] = (pair[1:] != pair[:-1]).any(axis=1)
     some, group = some[oldest], group[oldest]
+    new = []
+    for members in _parts(some, group):
+        identity = matches.rows[members].tobytes() + profiles[variables[members]].tobytes()
+        if len(members) > 1 and identity not in seen:
+            seen.add(identity)
+            new.append(members)
+    if not new:
+        return []
+    some = np.concatenate(new)
+    group = np.repeat(np.arange(len(new)), [len(members) for members in new])
     free = _independent(graph, dependence, group, matches.root[some], variables[some, 1:])
-    some, group = some[free], group[free]
-    members = np.split(some, np.flatnonzero(np.diff(group)) + 1)
     return [
         Group(
-            matches.root[some],
-            matches.rows[some].ravel(),
-            np.concatenate([variables[some[0], :1], variables[some, 1:].ravel()]),
+            matches.root[members],
+            matches.rows[members].ravel(),
+            np.concatenate([variables[members[0], :1], variables[members, 1:].ravel()]),
         )
-        for some in members
-        if len(some) > 1
+        for members in _parts(some[free], group[free])
+        if len(members) > 1
     ]
+
+
+def _parts(some: Ints, group: Ints) -> list[Ints]:
+    """Split where the number of the group changes."""
+    return np.split(some, np.flatnonzero(np.diff(group)) + 1)
 
 
 def _likeness_codes(

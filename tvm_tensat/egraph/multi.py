@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -58,6 +59,7 @@ class Source:
     ordered: bool = False
 
 
+@functools.cache
 def sources_of(rule: Rule) -> tuple[Source, ...]:
     """Canonicalize the sources of a rule."""
     number = {id(variable): k for k, variable in enumerate(rule.variables)}
@@ -106,8 +108,8 @@ def combine(matcher: Matcher, rule: Rule, sources: tuple[Source, ...], limit: in
             ordered = whole.rows[left, last.head] < part.rows[right, 0]
             left, right = left[ordered], right[ordered]
         whole = Combined(
-            np.hstack([whole.roots[left], part.roots[right]]),
-            np.hstack([whole.rows[left], part.rows[right]]),
+            np.concatenate([whole.roots[left], part.roots[right]], axis=1),
+            np.concatenate([whole.rows[left], part.rows[right]], axis=1),
             np.maximum(whole.variables[left], part.variables[right]),
         )
         bound |= set(source.variables)

@@ -153,9 +153,9 @@ def expand(at: Ints, begin: Ints, count: Ints, order: Ints, limit: int) -> tuple
     total = int(count.sum())
     if total > limit:
         raise JoinTooLarge(total)
-    owner = np.repeat(np.arange(len(at)), count)
-    offset = np.arange(total) - np.repeat(np.cumsum(count) - count, count)
-    return at[owner], order[begin[owner] + offset]
+    position = np.repeat(begin - (np.cumsum(count) - count), count)
+    position += np.arange(total)
+    return np.repeat(at, count), order[position]
 
 
 class Matcher:
@@ -172,11 +172,6 @@ class Matcher:
         end = np.cumsum(count)
         self._span = list(zip((end - count).tolist(), end.tolist(), strict=True))
         self._found: dict[Pattern, Matches] = {}
-
-    def has_kind(self, kind: int) -> bool:
-        """Whether e-nodes of a kind occur at all; cheap, to reject most rules."""
-        first, last = self._span_of(kind)
-        return first < last
 
     def _span_of(self, kind: int) -> tuple[int, int]:
         return self._span[kind] if 0 <= kind < len(self._span) else (0, 0)
@@ -232,6 +227,8 @@ class Matcher:
         assert sub is not None, "only sub-patterns are descended into"
         canonical, order = sub
         inner = self.search(canonical)
+        if not len(inner):
+            return _no_matches(pattern), children[:0]
         bound = table.variables.shape[1]
         shared = [k for k, number in enumerate(order) if number < bound]
         fresh = [k for k in range(len(order)) if k not in shared]
@@ -248,8 +245,8 @@ class Matcher:
             at, inside = at[same], inside[same]
         joined = Matches(
             table.root[at],
-            np.hstack([table.rows[at], inner.rows[inside]]),
-            np.hstack([table.variables[at], inner.variables[inside][:, fresh]]),
+            np.concatenate([table.rows[at], inner.rows[inside]], axis=1),
+            _beside(table.variables[at], inner.variables[inside], fresh),
         )
         return joined, children[at]
 
@@ -261,6 +258,13 @@ class Matcher:
         first = begin[wanted[at]]
         count = begin[wanted[at] + 1] - first
         return expand(at, first, count, order, self.join_limit)
+
+
+def _beside(left: Ints, right: Ints, columns: list[int]) -> Ints:
+    """Put some columns of one matrix beside another."""
+    if len(columns) < right.shape[1]:
+        right = right[:, columns]
+    return np.concatenate([left, right], axis=1)
 
 
 def _no_matches(pattern: Pattern) -> Matches:

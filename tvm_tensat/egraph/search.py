@@ -1,8 +1,7 @@
 """Searching all rules on one state of the e-graph for matches that are new.
 
 A match is known by the e-nodes that it matched and by the profiles of its variables: it is handled
-once, however often its classes are merged with others. A rule is searched only when an e-node of
-one of its operators changed since it was searched last.
+once, however often its classes are merged with others.
 """
 
 from __future__ import annotations
@@ -19,7 +18,8 @@ from tvm_tensat.egraph.cycles import Dependence
 from tvm_tensat.egraph.egraph import EGraph
 from tvm_tensat.egraph.group import groups
 from tvm_tensat.egraph.multi import Combined, combine, sources_of
-from tvm_tensat.egraph.pattern import JoinTooLarge, Matcher, Pattern
+from tvm_tensat.egraph.pattern import JoinTooLarge, Matcher
+from tvm_tensat.egraph.prefilter import Changes, Prefilter
 from tvm_tensat.egraph.report import Limits, RuleStatistics
 from tvm_tensat.egraph.rule import Rule
 from tvm_tensat.egraph.template import (
@@ -38,7 +38,6 @@ class RuleSearch:
         self.rule = rule
         self.number = number
         self.sources = sources_of(rule)
-        self.kinds = sorted({kind for source in self.sources for kind in kinds_of(source.pattern)})
         self.templates = memo.of_rule(rule)
         self.statistics = RuleStatistics()
         self.seen_groups: set[bytes] = set()
@@ -52,15 +51,6 @@ class RuleSearch:
         self.complete = False
 
 
-def kinds_of(pattern: Pattern) -> list[tuple[str, int]]:
-    """Return the (name, arity) of all operators of a pattern."""
-    found = [(pattern.name, len(pattern.children))]
-    for child in pattern.children:
-        if isinstance(child, Pattern):
-            found += kinds_of(child)
-    return found
-
-
 class Search:
     """Finds, iteration by iteration, the matches that were not found before."""
 
@@ -72,6 +62,9 @@ class Search:
         self.merging = {known.number for known in self.rules if known.rule.kind != "single"}
         self.seen: Hashes = np.empty(0, np.uint64)  # sorted
         self.changes = Changes()
+        self.prefilter = Prefilter(
+            [[source.pattern for source in known.sources] for known in self.rules]
+        )
         self.dependence = functools.cache(lambda: Dependence(graph))
 
     def find(
@@ -82,43 +75,37 @@ class Search:
         matcher = Matcher(graph, join_limit)
         profile = self.memo.profiles.of_classes(graph)
         changed = self.changes.since_last(graph, profile)
+        possible, fresh = self.prefilter.possible(graph, changed)
         self.dependence = functools.cache(lambda: Dependence(graph))
         candidates: list[tuple[RuleSearch, Combined]] = []
         found: list[Application] = []
         for known in self.rules:
             if out_of_time():
                 return None
-            if not self.due(known, iteration, matcher, changed):
+            due = fresh[known.number] if known.complete else possible[known.number]
+            resting = known.statistics.banned_until > iteration
+            if not due or resting or iteration >= self.limits.last_iteration(known.rule.kind):
                 continue
             began = time.perf_counter()
             try:
-                known.complete = True
                 if known.rule.kind == "group":
                     found += self.search_groups(known, matcher, profile)
                 else:
-                    matches = self.search(known, matcher)
+                    matches = self.search(known, matcher, changed)
                     if len(matches):
                         candidates.append((known, matches))
+                known.complete = True
             except JoinTooLarge as error:
                 known.ban(iteration, f"a join of {error.rows:,} rows not expanded")
             known.statistics.seconds += time.perf_counter() - began
         found += self.new_matches(candidates, profile, iteration)
         return sorted(found, key=lambda application: application.rule)
 
-    def due(self, known: RuleSearch, iteration: int, matcher: Matcher, changed: Bools) -> bool:
-        """Whether a rule takes part in an iteration and can find something new."""
-        if known.statistics.banned_until > iteration:
-            return False
-        if iteration >= self.limits.last_iteration(known.rule.kind):
-            return False
-        kinds = [self.graph.operators.kind_of(*kind) for kind in known.kinds]
-        if not all(map(matcher.has_kind, kinds)):
-            return False
-        return not known.complete or any(changed[kind] for kind in kinds)
-
-    def search(self, known: RuleSearch, matcher: Matcher) -> Combined:
-        """Find all matches of a single- or multi-pattern rule."""
+    def search(self, known: RuleSearch, matcher: Matcher, changed: Bools) -> Combined:
+        """Find the matches of a single- or multi-pattern rule that may be new."""
         matches = combine(matcher, known.rule, known.sources, matcher.join_limit)
+        if known.complete and len(matches):
+            matches = matches.take(np.flatnonzero(changed[matches.rows].any(axis=1)))
         if known.rule.kind == "multi":  # weights cost nothing, merged or not
             heavy = ~self.graph.class_weight[matches.roots].all(axis=1)
             matches = matches.take(np.flatnonzero(heavy))
@@ -228,14 +215,17 @@ class Search:
         found = []
         [source] = known.sources
         for group in groups(
-            matcher, known.rule, source, self.merging, profile, self.memo, self.dependence
+            matcher,
+            known.rule,
+            source,
+            self.merging,
+            profile,
+            self.memo,
+            self.dependence,
+            known.seen_groups,
         ):
             operators = self.graph.node_operator[group.rows]
             signature = np.concatenate([operators, profile[group.variables]])
-            identity = group.rows.tobytes() + signature.tobytes()
-            if identity in known.seen_groups:
-                continue
-            known.seen_groups.add(identity)
             known.statistics.matches += 1
             template = self.template(known, tuple(signature.tolist()), len(operators))
             if isinstance(template, str):
@@ -258,39 +248,6 @@ class Search:
 
 
 _SALTS = mixed(np.arange(64), 4) | np.uint64(1)
-
-
-class Changes:
-    """Which kinds of e-nodes changed between two looks at an e-graph."""
-
-    def __init__(self) -> None:
-        self.operands: Ints = np.empty(0, np.int64)
-        self.classes: Ints = np.empty(0, np.int64)
-        self.profile: Ints = np.empty(0, np.int64)
-        self.visible: Bools = np.empty(0, np.bool_)
-
-    def since_last(self, graph: EGraph, profile: Ints) -> Bools:
-        """Mark the kinds of e-nodes that could make new matches, (kinds,) bool.
-
-        An e-node is changed when it is new or visible again, when its class or an operand was
-        merged, or when more is known of an operand.
-        """
-        visible = graph.node_alive & ~graph.node_filtered
-        rows, operands = len(self.visible), len(self.operands)
-        changed = visible.copy()
-        changed[:rows] &= ~self.visible
-        changed[:rows] |= graph.node_class[:rows] != self.classes
-        known = np.zeros(len(profile), np.bool_)
-        known[:rows] = profile[:rows] != self.profile
-        moved = known[graph.operands]
-        moved[:operands] |= graph.operands[:operands] != self.operands
-        changed[graph.operand_node[np.flatnonzero(moved)]] = True
-        self.operands, self.classes = graph.operands.copy(), graph.node_class.copy()
-        self.profile, self.visible = profile, visible
-        kind = graph.operators.kind
-        mark = np.zeros(int(kind.max(initial=-1)) + 1, np.bool_)
-        mark[kind[graph.node_operator[np.flatnonzero(changed)]]] = True
-        return mark
 
 
 def contains(known: Hashes, asked: Hashes) -> Bools:
