@@ -1,7 +1,8 @@
-"""Growing arrays, and the sorted hashes by which equal rows are found."""
+"""Growing arrays, and the hashes by which equal rows are found."""
 
 from __future__ import annotations
 
+import functools
 from typing import TypeVar
 
 import numpy as np
@@ -30,28 +31,38 @@ def mixed(values: Ints, salt: int | Hashes) -> Hashes:
     return value
 
 
-def hash_matrix(columns: Ints, seed: int = 0) -> Hashes:
+def hash_matrix(columns: Ints) -> Hashes:
     """Hash the rows of a matrix, (rows, columns) int64."""
-    rows, count = columns.shape
-    salts = (np.arange(1, count + 1, dtype=np.uint64) + np.uint64(1000 * seed)) * np.uint64(_GOLDEN)
-    value = mixed(columns, salts)
-    total = np.zeros(rows, np.uint64)
-    for column in value.T:
-        total += column
-    return total
+    return total(mixed(columns, _salts(columns.shape[1], 0)))
+
+
+def total(columns: Hashes) -> Hashes:
+    """Add the columns of a matrix; faster than ``sum(axis=1)`` where they are few."""
+    value = np.zeros(len(columns), np.uint64)
+    for column in columns.T:
+        value += column
+    return value
+
+
+@functools.cache
+def _salts(count: int, seed: int) -> Hashes:
+    return (np.arange(1, count + 1, dtype=np.uint64) + np.uint64(1000 * seed)) * np.uint64(_GOLDEN)
 
 
 def hash_rows(operator: Ints, children: Ints, seed: int = 0) -> Hashes:
-    """Hash e-nodes of one arity.
+    """Hash e-nodes.
 
     Parameters
     ----------
     operator : (rows,) int64
-    children : (rows, arity) int64
+    children : (rows, width) int64
+        -1 after the last; they do not change the hash.
     seed : int
         Changed when two different rows collide.
     """
-    return hash_matrix(children, seed) + mixed(operator, seed)
+    value = mixed(children, _salts(children.shape[1], seed))
+    value *= children >= 0
+    return total(value) + mixed(operator, seed)
 
 
 def extended(column: NDArray[Scalar], values: NDArray[Scalar]) -> NDArray[Scalar]:
@@ -91,43 +102,98 @@ def first_of_equals(keys: NDArray[Scalar]) -> tuple[NDArray[Scalar], Ints, Ints]
     return ordered[begin], first, group
 
 
-class HashIndex:
-    """A map from the hashes of rows to the rows, as two sorted columns."""
+class HashTable:
+    """A map from hashes to numbers that looks up whole arrays: open addressing, linear probing.
+
+    At most a quarter of the slots is in use, so most hashes are in the first slot looked at.
+    """
 
     def __init__(self) -> None:
-        self.hashes: Hashes = np.empty(0, np.uint64)  # sorted, each once
-        self.rows: Ints = np.empty(0, np.int64)
+        self._clear(64)
 
-    def find(self, hashes: Hashes) -> tuple[Ints, Ints]:
-        """Look hashes up, which is fastest when they are sorted.
+    def _clear(self, capacity: int) -> None:
+        self._shift = np.uint64(64 - (capacity.bit_length() - 1))
+        self._keys: Hashes = np.zeros(capacity, np.uint64)  # 0 where nothing is
+        self._values: Ints = np.empty(capacity, np.int64)  # -1 where a hash was removed
+        self._used = 0
+
+    def find(self, hashes: Hashes) -> Ints:
+        """Look hashes up; return the number of each, or -1."""
+        _, value = self._probe(_nonzero(hashes))
+        return value
+
+    def _probe(self, keys: Hashes) -> tuple[Ints, Ints]:
+        """Return the slot of each key, or the empty one where its search ends, and its value."""
+        slot = (keys >> self._shift).astype(np.int64)
+        stored = self._keys[slot]
+        value = np.where(stored == keys, self._values[slot], -1)
+        going = np.flatnonzero((stored != keys) & (stored != 0))
+        while len(going):
+            slot[going] = (slot[going] + 1) & (len(self._keys) - 1)
+            stored = self._keys[slot[going]]
+            hit = stored == keys[going]
+            value[going[hit]] = self._values[slot[going[hit]]]
+            going = going[~hit & (stored != 0)]
+        return slot, value
+
+    def _claim(self, keys: Hashes) -> Ints:
+        """Return the slot of each key, after giving one to those that had none."""
+        if 4 * (self._used + len(keys)) > len(self._keys):
+            self._grow(len(keys))
+        self._used += len(keys)
+        going = np.arange(len(keys))
+        slot = (keys >> self._shift).astype(np.int64)
+        while len(going):
+            at, key = slot[going], keys[going]
+            free = self._keys[at] == 0
+            self._keys[at[free]] = key[free]
+            going = going[self._keys[at] != key]
+            slot[going] = (slot[going] + 1) & (len(self._keys) - 1)
+        return slot
+
+    def put(self, hashes: Hashes, values: Ints) -> None:
+        """Map different hashes to numbers."""
+        slot = self._claim(_nonzero(hashes))  # may move the table
+        self._values[slot] = values
+
+    def number(self, hashes: Hashes, first: int) -> tuple[Ints, Ints]:
+        """Map absent hashes to `first` and the numbers after it, in order of first occurrence.
 
         Returns
         -------
-        slot : (hashes,) int64
-            Where each is, or would have to be inserted.
-        row : (hashes,) int64
-            The row, or -1.
+        numbers : (hashes,) int64
+            Equal hashes have equal numbers.
+        firsts : (different hashes,) int64
+            Position of the first of each.
         """
-        slot = np.searchsorted(self.hashes, hashes)
-        if not len(self.hashes):
-            return slot, np.full(len(hashes), -1)
-        inside = np.minimum(slot, len(self.hashes) - 1)
-        return slot, np.where(self.hashes[inside] == hashes, self.rows[inside], -1)
-
-    def insert(self, slot: Ints, hashes: Hashes, rows: Ints) -> None:
-        """Insert sorted, absent hashes at the slots that `find` gave."""
-        if not len(slot):
-            return
-        old = np.ones(len(self.hashes) + len(slot), np.bool_)
-        at = slot + np.arange(len(slot))
-        old[at] = False
-        merged_hashes, merged_rows = np.empty(len(old), np.uint64), np.empty(len(old), np.int64)
-        merged_hashes[at], merged_rows[at] = hashes, rows
-        merged_hashes[old], merged_rows[old] = self.hashes, self.rows
-        self.hashes, self.rows = merged_hashes, merged_rows
+        slot = self._claim(_nonzero(hashes))
+        # Written from the back: where a slot is written more than once, the first position stays.
+        self._values[slot[::-1]] = np.arange(len(hashes))[::-1]
+        leader = self._values[slot]
+        firsts = np.flatnonzero(leader == np.arange(len(hashes)))
+        numbers = np.empty(len(hashes), np.int64)
+        numbers[firsts] = np.arange(first, first + len(firsts))
+        numbers = numbers[leader]
+        self._values[slot] = numbers
+        return numbers, firsts
 
     def remove(self, hashes: Hashes) -> None:
-        """Remove hashes that are present."""
-        keep = np.ones(len(self.hashes), np.bool_)
-        keep[np.searchsorted(self.hashes, np.sort(hashes))] = False
-        self.hashes, self.rows = self.hashes[keep], self.rows[keep]
+        """Forget hashes that are present."""
+        slot, _ = self._probe(_nonzero(hashes))
+        self._values[slot] = -1
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._clear(len(self._keys))
+
+    def _grow(self, more: int) -> None:
+        """Make room, and drop what was removed."""
+        kept = np.flatnonzero((self._keys != 0) & (self._values >= 0))
+        keys, values = self._keys[kept], self._values[kept]
+        self._clear(1 << (8 * (len(kept) + more)).bit_length())
+        slot = self._claim(keys)
+        self._values[slot] = values
+
+
+def _nonzero(hashes: Hashes) -> Hashes:
+    return np.where(hashes == 0, np.uint64(1), hashes)

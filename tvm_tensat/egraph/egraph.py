@@ -6,8 +6,8 @@ merged classes keep the smallest. A row's children were classes of older rows wh
 merging can only make the oldest row of a class older; so the oldest rows of all classes form an
 acyclic graph, on which cycle filtering relies.
 
-Hash-consing is a binary search in the sorted 64-bit hashes of the rows; a hit is compared with the
-row it found, and a collision changes the hash's seed. Congruence makes the children canonical
+Hash-consing looks up 64-bit hashes of the rows; a hit is compared with the row it found, and a
+collision changes the hash's seed. Congruence makes the children canonical
 column by column, and looks up again only the rows that changed, until none does.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 from tvm_tensat.egraph.columns import (
     Bools,
     Hashes,
-    HashIndex,
+    HashTable,
     Ints,
     extended,
     first_of_equals,
@@ -79,7 +79,7 @@ class EGraph:
         self.class_weight: Bools = np.empty(0, np.bool_)
         self._node_hash: Hashes = np.empty(0, np.uint64)
         self._seed = 0
-        self._index = HashIndex()  # of the alive rows
+        self._index = HashTable()  # from hashes to the alive rows
         self._merged = False  # since the last rebuild
         # Rows added one by one by a reader, until the first batch operation.
         self._first: dict[tuple[int, tuple[int, ...]], int] = {}
@@ -151,15 +151,15 @@ class EGraph:
     def add_batch(
         self, operator: Ints, children: Ints, types: Ints, rule: Ints, iteration: int
     ) -> Ints:
-        """Hash-cons rows of one arity and return the rows made or found.
+        """Hash-cons rows and return the rows made or found.
 
         New rows are born in the order in which they first occur.
 
         Parameters
         ----------
         operator, types, rule : (rows,) int64
-        children : (rows, arity) int64
-            Representatives.
+        children : (rows, width) int64
+            Representatives; -1 after the last.
         iteration : int
 
         Returns
@@ -169,51 +169,58 @@ class EGraph:
         self._flush()
         self.operators.learn(int(operator.max(initial=-1)) + 1)
         while True:
-            hashes, first, group = first_of_equals(hash_rows(operator, children, self._seed))
-            slot, row = self._index.find(hashes)
-            leader = first[group]
-            again = np.flatnonzero(leader != np.arange(len(leader)))
-            leader = leader[again]
+            hashes = hash_rows(operator, children, self._seed)
+            row = self._index.find(hashes)
+            absent = np.flatnonzero(row < 0)
+            numbers, firsts = self._index.number(hashes[absent], len(self.node_operator))
+            fresh = absent[firsts]
+            leader = fresh[numbers - len(self.node_operator)]
             if (
-                np.array_equal(operator[leader], operator[again])
-                and np.array_equal(children[leader], children[again])
-                and self._are(row, operator[first], children[first])
+                np.array_equal(operator[leader], operator[absent])
+                and np.array_equal(children[leader], children[absent])
+                and self._are(row, operator, children)
             ):
                 break
             self._rehash()
-        new = row < 0
-        birth = np.argsort(first[new])
-        fresh = first[new][birth]
-        position = np.empty(len(fresh), np.int64)
-        position[birth] = np.arange(len(fresh))
-        row[new] = len(self.node_operator) + position
-        weight = self.class_weight[children[fresh]].all(axis=1)
+        row[absent] = numbers
+        below = children[fresh]
+        is_child = below >= 0
+        weight = (self.class_weight[below] | ~is_child).all(axis=1)
         weight &= self.operators.foldable[operator[fresh]]
-        self._append(
-            operator[fresh], children[fresh].ravel(), types[fresh], rule[fresh], iteration, weight
-        )
-        self._node_hash = extended(self._node_hash, hashes[new][birth])
-        self._index.insert(slot[new], hashes[new], row[new])
-        return row[group]
+        self._append(operator[fresh], below[is_child], types[fresh], rule[fresh], iteration, weight)
+        self._node_hash = extended(self._node_hash, hashes[fresh])
+        return row
 
     def lookup(self, operator: Ints, children: Ints) -> Ints:
-        """Classes of rows of one arity that are already present, or -1; nothing is added."""
+        """Classes of rows that are already present, or -1; nothing is added.
+
+        Parameters
+        ----------
+        operator : (rows,) int64
+        children : (rows, width) int64
+            Representatives; -1 after the last, and where one is absent, as then is the row.
+        """
         self._flush()
+        self.operators.learn(int(operator.max(initial=-1)) + 1)
+        whole = np.flatnonzero((children >= 0).sum(axis=1) == self.operators.arity[operator])
+        operator, children, found = operator[whole], children[whole], np.full(len(operator), -1)
         while True:
-            hashes, _, group = first_of_equals(hash_rows(operator, children, self._seed))
-            _, row = self._index.find(hashes)
-            if self._are(row[group], operator, children):
-                found = row[group]
-                return np.where(found < 0, -1, self.sets.parent[found])
+            row = self._index.find(hash_rows(operator, children, self._seed))
+            if self._are(row, operator, children):
+                found[whole] = np.where(row < 0, -1, self.sets.parent[row])
+                return found
             self._rehash()
 
     def _are(self, row: Ints, operator: Ints, children: Ints) -> bool:
         """Whether the rows that were found, -1 aside, are these."""
-        found = row >= 0
+        found = np.flatnonzero(row >= 0)
         row = row[found]
-        return np.array_equal(self.node_operator[row], operator[found]) and np.array_equal(
-            self.children(row, children.shape[1]), children[found]
-        )
+        if not np.array_equal(self.node_operator[row], operator[found]):
+            return False
+        place = np.arange(children.shape[1])
+        inside = place < self.operators.arity[operator[found]][:, None]
+        at = np.where(inside, self.node_start[row][:, None] + place, 0)
+        return not (inside & (self.operands[at] != children[found])).any()
 
     def _append(
         self,
@@ -318,7 +325,7 @@ class EGraph:
         while True:
             self._node_hash[rows] = self._hash(rows)
             hashes, first, group = first_of_equals(self._node_hash[rows])
-            slot, present = self._index.find(hashes)
+            present = self._index.find(hashes)
             first_row = rows[first]  # the oldest of each group, because rows are in order of birth
             known = present >= 0
             kept = np.where(known & (present < first_row), present, first_row)
@@ -329,8 +336,7 @@ class EGraph:
             if self._equal_rows(twin, equal):
                 break
             self._rehash(without=rows)
-        self._index.rows[slot[known]] = kept[known]
-        self._index.insert(slot[~known], hashes[~known], kept[~known])
+        self._index.put(hashes, kept)
         return twin, equal
 
     def _hash(self, rows: Ints) -> Hashes:
@@ -354,10 +360,10 @@ class EGraph:
         while True:
             self._seed += 1
             self._node_hash[rows] = self._hash(rows)
-            order = np.argsort(self._node_hash[rows])
-            hashes = self._node_hash[rows[order]]
-            if not (hashes[1:] == hashes[:-1]).any():
-                self._index.hashes, self._index.rows = hashes, rows[order]
+            self._index.clear()
+            _, firsts = self._index.number(self._node_hash[rows], 0)
+            if len(firsts) == len(rows):
+                self._index.put(self._node_hash[rows], rows)
                 return
 
     def _equal_rows(self, left: Ints, right: Ints) -> bool:

@@ -56,10 +56,7 @@ def missing(graph: EGraph, applications: Sequence[Application]) -> list[Ints]:
     """
     slots = _empty_slots(applications)
     for level in _levels(graph, applications, slots):
-        known = np.flatnonzero((level.children >= 0).all(axis=1))
-        found = np.full(len(level.children), -1)
-        found[known] = graph.lookup(level.operator[known], level.children[known])
-        level.store(slots, found)
+        level.store(slots, graph.lookup(level.operator, level.children))
     return [(slot < 0).sum(axis=0) for slot in slots]
 
 
@@ -88,7 +85,7 @@ def portion(
 
 @dataclass(frozen=True)
 class _Level:
-    """E-nodes of one level of the templates and of one arity, of all their matches together.
+    """E-nodes of one level of the templates, of all their matches together.
 
     Attributes
     ----------
@@ -97,8 +94,8 @@ class _Level:
     counts : list of int
         Matches of each.
     operator, types : (e-nodes,) int64
-    children : (e-nodes, arity) int64
-        Classes; -1 where an operand is missing.
+    children : (e-nodes, largest arity) int64
+        Classes; -1 after the last, and where `missing` found none.
     """
 
     places: list[tuple[int, int]]
@@ -121,16 +118,16 @@ def _empty_slots(applications: Sequence[Application]) -> Slots:
 
 def _levels(graph: EGraph, applications: Sequence[Application], slots: Slots) -> Iterator[_Level]:
     """Yield the levels from the leaves up; each must be stored before the next is asked for."""
-    by_level: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    by_level: dict[int, list[tuple[int, int]]] = {}
     for at, application in enumerate(applications):
-        wiring = application.wiring
-        for k, (level, operands) in enumerate(zip(wiring.levels, wiring.operands, strict=True)):
-            by_level.setdefault((level, len(operands)), []).append((at, k))
-    for (_, arity), places in sorted(by_level.items()):
+        for k, level in enumerate(application.wiring.levels):
+            by_level.setdefault(level, []).append((at, k))
+    for _, places in sorted(by_level.items()):
         counts = [len(applications[at]) for at, _ in places]
         total = sum(counts)
+        width = max(len(applications[at].wiring.operands[k]) for at, k in places)
         operator, types = np.empty(total, np.int64), np.empty(total, np.int64)
-        children = np.empty((total, arity), np.int64)
+        children = np.full((total, width), -1)
         begin = 0
         for (at, k), count in zip(places, counts, strict=True):
             application, end = applications[at], begin + count

@@ -25,8 +25,9 @@ def project_tuples(graph: EGraph) -> Ints:
     while tuples and gets:
         rows = graph.usable()
         kind = graph.operators.kind[graph.node_operator[rows]]
-        of_tuple = rows[np.isin(kind, tuples)]
-        of_field = rows[np.isin(kind, gets)]
+        which = np.zeros(len(graph.operators.kind), np.int8)  # by kind
+        which[tuples], which[gets] = 1, 2
+        of_tuple, of_field = (rows[np.flatnonzero(which[kind] == each)] for each in (1, 2))
         if not len(of_tuple) or not len(of_field):
             break
         source = graph.children(of_field, 1)[:, 0]

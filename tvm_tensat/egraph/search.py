@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tvm_tensat.egraph.columns import Bools, Hashes, Ints, mixed
+from tvm_tensat.egraph.columns import Bools, Hashes, HashTable, Ints, mixed
 from tvm_tensat.egraph.cycles import Dependence
 from tvm_tensat.egraph.egraph import EGraph
 from tvm_tensat.egraph.group import groups
@@ -60,7 +60,7 @@ class Search:
         self.memo = memo
         self.rules = [RuleSearch(rule, number, memo) for number, rule in enumerate(rules)]
         self.merging = {known.number for known in self.rules if known.rule.kind != "single"}
-        self.seen: Hashes = np.empty(0, np.uint64)  # sorted
+        self.seen = HashTable()  # of the matches handled
         self.changes = Changes()
         self.prefilter = Prefilter(
             [[source.pattern for source in known.sources] for known in self.rules]
@@ -118,7 +118,7 @@ class Search:
         if not candidates:
             return []
         identities = self.identities(candidates, profile)
-        unseen = ~contains(self.seen, identities)
+        unseen = self.seen.find(identities) < 0
         taken: list[Ints] = []
         found: list[Application] = []
         begin = 0
@@ -138,7 +138,8 @@ class Search:
                 statistics.seconds += time.perf_counter() - began
             begin += len(matches)
         if taken:
-            self.seen = np.sort(np.concatenate([self.seen, identities[np.concatenate(taken)]]))
+            handled = identities[np.concatenate(taken)]
+            self.seen.put(handled, np.zeros(len(handled), np.int64))
         return found
 
     def identities(
@@ -248,14 +249,3 @@ class Search:
 
 
 _SALTS = mixed(np.arange(64), 4) | np.uint64(1)
-
-
-def contains(known: Hashes, asked: Hashes) -> Bools:
-    """Whether each hash is among the sorted ones."""
-    if not len(known):
-        return np.zeros(len(asked), np.bool_)
-    order = np.argsort(asked)  # sorted needles are found several times faster
-    slot = np.searchsorted(known, asked[order])
-    inside = np.empty(len(asked), np.bool_)
-    inside[order] = known[np.minimum(slot, len(known) - 1)] == asked[order]
-    return inside
