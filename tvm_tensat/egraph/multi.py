@@ -10,6 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from tvm_tensat.egraph.columns import Ints
+from tvm_tensat.egraph.egraph import EGraph
 from tvm_tensat.egraph.pattern import Matcher, Matches, Pattern, canonicalize, join
 from tvm_tensat.egraph.rule import Rule, preorder
 
@@ -36,6 +37,21 @@ class Combined:
     def take(self, some: Ints) -> Combined:
         """Select rows."""
         return Combined(self.roots[some], self.rows[some], self.variables[some])
+
+    def on(self, graph: EGraph) -> Combined:
+        """Return the matches that still hold, with the present representatives."""
+        usable = graph.node_alive & ~graph.node_filtered
+        held = self.take(np.flatnonzero(usable[self.rows].all(axis=1)))
+        parent = graph.sets.parent
+        return Combined(parent[held.roots], held.rows, parent[held.variables])
+
+    def and_then(self, other: Combined) -> Combined:
+        """Put other matches behind these."""
+        return Combined(
+            np.concatenate([self.roots, other.roots]),
+            np.concatenate([self.rows, other.rows]),
+            np.concatenate([self.variables, other.variables]),
+        )
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tvm_tensat.egraph.columns import Bools, Hashes, HashTable, Ints, mixed
+from tvm_tensat.egraph.columns import Hashes, HashTable, Ints, extended, mixed
 from tvm_tensat.egraph.cycles import Dependence
 from tvm_tensat.egraph.egraph import EGraph
 from tvm_tensat.egraph.group import groups
@@ -41,14 +41,14 @@ class RuleSearch:
         self.templates = memo.of_rule(rule)
         self.statistics = RuleStatistics()
         self.seen_groups: set[bytes] = set()
-        self.complete = False  # whether the last search left no match for later
+        self.searched = -1  # the last iteration whose matches it has all seen
+        self.waiting: Combined | None = None  # matches that were cut
 
     def ban(self, iteration: int, why: str) -> None:
         """Back off as egg does: each time twice as long."""
         rest = 5 << len(self.statistics.cut)
         self.statistics.cut.append(f"iteration {iteration}: {why}; rests {rest} iterations")
         self.statistics.banned_until = iteration + 1 + rest
-        self.complete = False
 
 
 class Search:
@@ -62,6 +62,7 @@ class Search:
         self.merging = {known.number for known in self.rules if known.rule.kind != "single"}
         self.seen = HashTable()  # of the matches handled
         self.changes = Changes()
+        self.changed_at: Ints = np.empty(0, np.int64)  # iteration, by e-node
         self.prefilter = Prefilter(
             [[source.pattern for source in known.sources] for known in self.rules]
         )
@@ -75,6 +76,9 @@ class Search:
         matcher = Matcher(graph, join_limit)
         profile = self.memo.profiles.of_classes(graph)
         changed = self.changes.since_last(graph, profile)
+        new_rows = len(graph.node_operator) - len(self.changed_at)
+        self.changed_at = extended(self.changed_at, np.full(new_rows, iteration))
+        self.changed_at[changed] = iteration
         possible, fresh = self.prefilter.possible(graph, changed)
         self.dependence = functools.cache(lambda: Dependence(graph))
         candidates: list[tuple[RuleSearch, Combined]] = []
@@ -82,29 +86,31 @@ class Search:
         for known in self.rules:
             if out_of_time():
                 return None
-            due = fresh[known.number] if known.complete else possible[known.number]
             resting = known.statistics.banned_until > iteration
-            if not due or resting or iteration >= self.limits.last_iteration(known.rule.kind):
+            if resting or iteration >= self.limits.last_iteration(known.rule.kind):
                 continue
+            up_to_date = known.searched == iteration - 1
             began = time.perf_counter()
             try:
-                if known.rule.kind == "group":
+                if not (fresh if up_to_date else possible)[known.number]:
+                    if known.waiting is not None:
+                        candidates.append((known, known.waiting.take(np.empty(0, np.int64))))
+                elif known.rule.kind == "group":
                     found += self.search_groups(known, matcher, profile)
                 else:
-                    matches = self.search(known, matcher, changed)
-                    if len(matches):
-                        candidates.append((known, matches))
-                known.complete = True
+                    candidates.append((known, self.search(known, matcher)))
+                known.searched = iteration
             except JoinTooLarge as error:
                 known.ban(iteration, f"a join of {error.rows:,} rows not expanded")
             known.statistics.seconds += time.perf_counter() - began
         found += self.new_matches(candidates, profile, iteration)
         return sorted(found, key=lambda application: application.rule)
 
-    def search(self, known: RuleSearch, matcher: Matcher, changed: Bools) -> Combined:
+    def search(self, known: RuleSearch, matcher: Matcher) -> Combined:
         """Find the matches of a single- or multi-pattern rule that may be new."""
         matches = combine(matcher, known.rule, known.sources, matcher.join_limit)
-        if known.complete and len(matches):
+        if known.searched >= 0 and len(matches):
+            changed = self.changed_at > known.searched
             matches = matches.take(np.flatnonzero(changed[matches.rows].any(axis=1)))
         if known.rule.kind == "multi":  # weights cost nothing, merged or not
             heavy = ~self.graph.class_weight[matches.roots].all(axis=1)
@@ -114,32 +120,24 @@ class Search:
     def new_matches(
         self, candidates: Sequence[tuple[RuleSearch, Combined]], profile: Ints, iteration: int
     ) -> list[Application]:
-        """Keep the matches that were not seen, no more of a rule than it may have."""
+        """Keep the matches that were not seen, and those that waited."""
         if not candidates:
             return []
         identities = self.identities(candidates, profile)
         unseen = self.seen.find(identities) < 0
-        taken: list[Ints] = []
+        self.seen.put(identities[unseen], np.zeros(np.count_nonzero(unseen), np.int64))
         found: list[Application] = []
         begin = 0
         for known, matches in candidates:
-            new = np.flatnonzero(unseen[begin : begin + len(matches)])
-            if len(new):
-                began = time.perf_counter()
-                statistics = known.statistics
-                allowed = self.limits.matches << len(statistics.cut)
-                if len(new) > allowed:
-                    more = len(new) - allowed
-                    known.ban(iteration, f"{more:,} of {len(new):,} matches cut")
-                    new = new[:allowed]
-                statistics.matches += len(new)
-                taken.append(begin + new)
-                found += self.applications(known, matches.take(new), profile)
-                statistics.seconds += time.perf_counter() - began
+            began = time.perf_counter()
+            new = matches.take(np.flatnonzero(unseen[begin : begin + len(matches)]))
             begin += len(matches)
-        if taken:
-            handled = identities[np.concatenate(taken)]
-            self.seen.put(handled, np.zeros(len(handled), np.int64))
+            known.statistics.matches += len(new)
+            if known.waiting is not None:
+                new = known.waiting.on(self.graph).and_then(new)
+                known.waiting = None
+            found += self.applications(known, new, profile, iteration)
+            known.statistics.seconds += time.perf_counter() - began
         return found
 
     def identities(
@@ -163,36 +161,47 @@ class Search:
         return np.concatenate(found)
 
     def applications(
-        self, known: RuleSearch, matches: Combined, profile: Ints
+        self, known: RuleSearch, matches: Combined, profile: Ints, iteration: int
     ) -> list[Application]:
-        """Look up the templates of matches; those that the rule refuses are counted only."""
+        """Look up the templates of matches, and keep as many as the rule may have now.
+
+        Matches that the rule refuses do not count against it.
+        """
         operators = self.graph.node_operator[matches.rows]
-        signatures = np.hstack([operators, profile[matches.variables]])
+        signatures = np.concatenate([operators, profile[matches.variables]], axis=1)
         first, group = group_rows(signatures)
-        by_wiring: dict[Wiring, list[tuple[int, Template]]] = {}
+        by_wiring: dict[Wiring, list[Template]] = {}
+        wiring_of = np.full(len(first), -1)
+        place_of = np.zeros(len(first), np.int64)  # among the templates of that wiring
         for at, signature in enumerate(signatures[first].tolist()):
             template = self.template(known, tuple(signature), operators.shape[1])
             if isinstance(template, str):
                 known.statistics.refused[template] += 1
-            else:
-                by_wiring.setdefault(template.wiring, []).append((at, template))
+                continue
+            same = by_wiring.setdefault(template.wiring, [])
+            wiring_of[at] = list(by_wiring).index(template.wiring)
+            place_of[at] = len(same)
+            same.append(template)
+        accepted = np.flatnonzero(wiring_of[group] >= 0)
+        allowed = self.limits.matches << len(known.statistics.cut)
+        if len(accepted) > allowed:
+            more = len(accepted) - allowed
+            known.ban(iteration, f"{more:,} of {len(accepted):,} matches cut")
+            known.waiting = matches.take(accepted[allowed:])
+            accepted = accepted[:allowed]
         found = []
-        for wiring, templates in by_wiring.items():
-            position = np.full(len(first), -1)
-            position[[at for at, _ in templates]] = np.arange(len(templates))
-            template_of = position[group]
-            if len(templates) < len(first):
-                some = np.flatnonzero(template_of >= 0)
-                part, template_of = matches.take(some), template_of[some]
-            else:
-                part = matches
+        for number, (wiring, templates) in enumerate(by_wiring.items()):
+            some = accepted[wiring_of[group[accepted]] == number]
+            if not len(some):
+                continue
+            part = matches.take(some)
             found.append(
                 Application(
                     known.number,
                     wiring,
-                    np.array([each.operators for _, each in templates], np.int64),
-                    np.array([each.types for _, each in templates], np.int64),
-                    template_of,
+                    np.array([each.operators for each in templates], np.int64),
+                    np.array([each.types for each in templates], np.int64),
+                    place_of[group[some]],
                     part.variables,
                     part.roots,
                     part.rows,
