@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.egraph.oracle import Oracle, assert_same
 from tests.egraph.toy import ToyLanguage, Tree, add_tree, rows_as_text
-from tvm_tensat.egraph import FROM_INPUT, EGraph, egraph
+from tvm_tensat.egraph import FROM_INPUT, EGraph, columns, egraph
 from tvm_tensat.egraph.language import Operator, TensorInfo, TypeInfo
 
 leaves = st.sampled_from([("a",), ("b",), ("c",), ("d",)])
@@ -104,14 +104,16 @@ def test_congruence_reaches_the_top_of_a_deep_stack() -> None:
 def test_colliding_hashes_change_the_seed_and_nothing_else(
     inputs: list[Tree], merges: list[tuple[int, int]]
 ) -> None:
-    right_hash = egraph.hash_rows
+    def weakened(right_hash):
+        def weak_hash(*columns):
+            strong = right_hash(*columns)
+            return strong % np.uint64(3) if columns[-1] < 2 else strong
 
-    def weak_hash(operator, children, seed=0):
-        strong = right_hash(operator, children, seed)
-        return strong % np.uint64(3) if seed < 2 else strong
+        return weak_hash
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(egraph, "hash_rows", weak_hash)
+        for name in ("hash_rows", "hash_lists"):
+            patch.setattr(egraph, name, weakened(getattr(egraph, name)))
         weak, strong = EGraph(ToyLanguage()), EGraph(ToyLanguage())
         for graph in (weak, strong):
             if graph is strong:
@@ -215,3 +217,56 @@ def test_edges_and_children_agree_and_dead_rows_are_not_usable() -> None:
         expected = graph.children(np.array([row]), arity)[0].tolist()
         assert child[owner == position].tolist() == expected
         assert all(graph.find(number) == number for number in expected)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.lists(st.integers(0, 2**40), max_size=4), min_size=1, max_size=6),
+    st.integers(0, 50),
+)
+def test_rows_and_lists_have_the_same_hashes(rows: list[list[int]], seed: int) -> None:
+    operator = np.arange(len(rows))
+    padded = np.array([row + [-1] * (4 - len(row)) for row in rows], np.int64)
+    children = np.array([child for row in rows for child in row], np.int64)
+    arity = np.array([len(row) for row in rows], np.int64)
+    assert np.array_equal(
+        columns.hash_rows(operator, padded, seed),
+        columns.hash_lists(operator, children, arity, seed),
+    )
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["number", "put", "remove"]),
+            st.lists(st.sampled_from([2, 3, 2**63, 2**63 + 1, *range(100, 160)]), max_size=40),
+        ),
+        max_size=12,
+    )
+)
+def test_a_hash_table_is_a_dictionary(steps: list[tuple[str, list[int]]]) -> None:
+    # Few hashes that share their first bits collide in the first slots.
+    table, plain, number = columns.HashTable(), {}, 0
+    for what, some in steps:
+        if what == "number":
+            some = [key for key in some if key not in plain]
+            numbers, firsts = table.number(np.array(some, np.uint64), number)
+            for key in some:
+                if key not in plain:
+                    plain[key] = number
+                    number += 1
+            assert numbers.tolist() == [plain[key] for key in some]
+            assert [some[at] for at in firsts.tolist()] == list(dict.fromkeys(some))
+        elif what == "put":
+            some = list(dict.fromkeys(some))
+            table.put(np.array(some, np.uint64), np.arange(len(some)) + 1000)
+            plain |= {key: 1000 + at for at, key in enumerate(some)}
+        else:
+            some = [key for key in dict.fromkeys(some) if key in plain]
+            table.remove(np.array(some, np.uint64))
+            for key in some:
+                del plain[key]
+        asked = [2, 3, 2**63, 2**63 + 1, *range(100, 170)]
+        found = table.find(np.array(asked, np.uint64)).tolist()
+        assert found == [plain.get(key, -1) for key in asked]

@@ -65,6 +65,22 @@ def hash_rows(operator: Ints, children: Ints, seed: int = 0) -> Hashes:
     return total(value) + mixed(operator, seed)
 
 
+def hash_lists(operator: Ints, children: Ints, arity: Ints, seed: int = 0) -> Hashes:
+    """Hash e-nodes as `hash_rows` does, their children in one list.
+
+    Parameters
+    ----------
+    operator, arity : (rows,) int64
+    children : (sum of arities,) int64
+    seed : int
+    """
+    end = np.cumsum(arity)
+    place = np.arange(len(children)) - np.repeat(end - arity, arity)
+    value = mixed(children, _salts(int(arity.max(initial=0)), seed)[place])
+    so_far = np.concatenate([np.zeros(1, np.uint64), np.cumsum(value)])
+    return so_far[end] - so_far[end - arity] + mixed(operator, seed)
+
+
 def extended(column: NDArray[Scalar], values: NDArray[Scalar]) -> NDArray[Scalar]:
     """Append to a column whose memory doubles when it is full.
 

@@ -24,6 +24,7 @@ from tvm_tensat.egraph.columns import (
     Ints,
     extended,
     first_of_equals,
+    hash_lists,
     hash_rows,
 )
 from tvm_tensat.egraph.journal import CONGRUENCE, GIVEN, Journal
@@ -341,15 +342,8 @@ class EGraph:
 
     def _hash(self, rows: Ints) -> Hashes:
         """Hash rows of any arity."""
-        row_hash = np.empty(len(rows), np.uint64)
-        arity = self.operator_arity[self.node_operator[rows]]
-        for count in np.flatnonzero(np.bincount(arity)).tolist():
-            of_count = np.flatnonzero(arity == count)
-            some = rows[of_count]
-            row_hash[of_count] = hash_rows(
-                self.node_operator[some], self.children(some, count), self._seed
-            )
-        return row_hash
+        operator = self.node_operator[rows]
+        return hash_lists(operator, self.edges(rows)[1], self.operator_arity[operator], self._seed)
 
     def _rehash(self, without: Ints | None = None) -> None:
         """Index all alive rows but those given under a seed by which no two of them collide."""

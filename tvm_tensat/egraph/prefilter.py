@@ -57,6 +57,7 @@ class Prefilter:
         self.count = len(patterns)
         self._kinds: list[Kind] = []
         self._edges: list[tuple[Kind, int, Kind]] = []
+        self._known: tuple[int, Ints, Ints] | None = None  # numbers, of so many kinds
         number: dict[object, int] = {}
         alone, single, edge, nested = [], [], [], []
         for rule, some in enumerate(patterns):
@@ -95,21 +96,13 @@ class Prefilter:
 
     def _occur(self, graph: EGraph, changed: Bools) -> tuple[Bools, Bools]:
         """Whether each kind and each edge occurs, and whether it does so in a changed e-node."""
-        kind_of = graph.operators.kind_of
         rows = graph.usable()
         kind = graph.operators.kind[graph.node_operator[rows]]
         count = int(graph.operators.kind.max(initial=-1)) + 1
         some_kind, new_kind = np.zeros(count + 1, np.bool_), np.zeros(count + 1, np.bool_)
         some_kind[kind] = True
         new_kind[kind[changed[rows]]] = True
-        wanted = np.array([kind_of(*each) for each in self._kinds], np.int64)  # -1: never met
-        edges = np.array(
-            [
-                (kind_of(*above), min(at, PLACES - 1), kind_of(*below))
-                for above, at, below in self._edges
-            ],
-            np.int64,
-        ).reshape(-1, 3)
+        wanted, edges = self._numbers(graph, count)
         known = (edges[:, 0] >= 0) & (edges[:, 2] >= 0)
         some_edge, new_edge = np.zeros(len(edges), np.bool_), np.zeros(len(edges), np.bool_)
         for word in range(count // 64 + 1):
@@ -124,6 +117,18 @@ class Prefilter:
             np.concatenate([some_kind[wanted], some_edge]),
             np.concatenate([new_kind[wanted], new_edge]),
         )
+
+    def _numbers(self, graph: EGraph, count: int) -> tuple[Ints, Ints]:
+        """Return the kinds and the edges by number, -1 for a kind that was never met."""
+        if self._known is None or self._known[0] != count:
+            kind_of = graph.operators.kind_of
+            kinds = np.array([kind_of(*each) for each in self._kinds], np.int64)
+            edges = [
+                (kind_of(*above), min(at, PLACES - 1), kind_of(*below))
+                for above, at, below in self._edges
+            ]
+            self._known = count, kinds, np.array(edges, np.int64).reshape(-1, 3)
+        return self._known[1:]
 
 
 def edges_of(pattern: Pattern) -> list[tuple[Kind, int, Kind]]:

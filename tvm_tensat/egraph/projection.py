@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvm_tensat.egraph.columns import first_of_equals
 from tvm_tensat.egraph.egraph import EGraph, Ints
 from tvm_tensat.egraph.journal import PROJECTION
+from tvm_tensat.egraph.operators import TUPLE
 from tvm_tensat.egraph.pattern import join
 
 
@@ -20,22 +20,18 @@ def project_tuples(graph: EGraph) -> Ints:
     (e-nodes,) int64
         The fields that were merged with an operand.
     """
-    tuples, gets = graph.operators.named("tuple"), graph.operators.named("get")
     projected = [np.empty(0, np.int64)]
-    while tuples and gets:
+    while True:
         rows = graph.usable()
-        kind = graph.operators.kind[graph.node_operator[rows]]
-        which = np.zeros(len(graph.operators.kind), np.int8)  # by kind
-        which[tuples], which[gets] = 1, 2
-        of_tuple, of_field = (rows[np.flatnonzero(which[kind] == each)] for each in (1, 2))
-        if not len(of_tuple) or not len(of_field):
+        field = graph.operators.field[graph.node_operator[rows]]
+        taken = np.flatnonzero(field >= 0)
+        of_tuple = rows[np.flatnonzero(field == TUPLE)]
+        if not len(of_tuple) or not len(taken):
             break
+        of_field = rows[taken]
         source = graph.children(of_field, 1)[:, 0]
         left, right = join(source, graph.node_class[of_tuple], limit=len(rows) * 100)
-        operator, _, group = first_of_equals(graph.node_operator[of_field[left]])
-        fields = [graph.language.operator(number)["index"] for number in operator.tolist()]
-        index = np.array(fields, np.int64)[group]
-        operand = graph.operands[graph.node_start[of_tuple[right]] + index]
+        operand = graph.operands[graph.node_start[of_tuple[right]] + field[taken[left]]]
         projected.append(of_field[left])
         if not graph.union(of_field[left], operand, np.full(len(left), PROJECTION)):
             break

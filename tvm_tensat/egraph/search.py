@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tvm_tensat.egraph.columns import Hashes, HashTable, Ints, extended, mixed
+from tvm_tensat.egraph.columns import Bools, Hashes, HashTable, Ints, extended, mixed
 from tvm_tensat.egraph.cycles import Dependence
 from tvm_tensat.egraph.egraph import EGraph
 from tvm_tensat.egraph.group import groups
@@ -98,7 +98,8 @@ class Search:
                 elif known.rule.kind == "group":
                     found += self.search_groups(known, matcher, profile)
                 else:
-                    candidates.append((known, self.search(known, matcher)))
+                    since = changed if up_to_date else self.changed_at > known.searched
+                    candidates.append((known, self.search(known, matcher, since)))
                 known.searched = iteration
             except JoinTooLarge as error:
                 known.ban(iteration, f"a join of {error.rows:,} rows not expanded")
@@ -106,11 +107,10 @@ class Search:
         found += self.new_matches(candidates, profile, iteration)
         return sorted(found, key=lambda application: application.rule)
 
-    def search(self, known: RuleSearch, matcher: Matcher) -> Combined:
-        """Find the matches of a single- or multi-pattern rule that may be new."""
+    def search(self, known: RuleSearch, matcher: Matcher, changed: Bools) -> Combined:
+        """Find the matches of a single- or multi-pattern rule with an e-node that changed."""
         matches = combine(matcher, known.rule, known.sources, matcher.join_limit)
         if known.searched >= 0 and len(matches):
-            changed = self.changed_at > known.searched
             matches = matches.take(np.flatnonzero(changed[matches.rows].any(axis=1)))
         if known.rule.kind == "multi":  # weights cost nothing, merged or not
             heavy = ~self.graph.class_weight[matches.roots].all(axis=1)

@@ -102,15 +102,16 @@ class Profiles:
     def __init__(self) -> None:
         self.profiles: list[Profile] = []
         self._number: dict[tuple[int, bool, int], int] = {}
+        self._plain: Ints = np.empty(0, np.int64)  # by 2 * type + whether it is a weight
 
     def of_classes(self, graph: EGraph) -> Ints:
         """Return the profile number of each class, (classes,) int64."""
         plain = graph.class_type * 2 + graph.class_weight
-        present = np.flatnonzero(np.bincount(plain, minlength=1))
-        number = np.empty(int(present[-1]) + 1 if len(present) else 0, np.int64)
-        for value in present.tolist():
-            number[value] = self._intern(value, -1)
-        profile: Ints = number[plain]
+        more = int(plain.max(initial=-1)) + 1 - len(self._plain)
+        self._plain = np.concatenate([self._plain, np.full(max(more, 0), -1)])
+        for value in np.flatnonzero(np.bincount(plain[self._plain[plain] < 0])).tolist():
+            self._plain[value] = self._intern(value, -1)
+        profile: Ints = self._plain[plain]
         # Few classes are constants, so they are treated one kind at a time.
         constant = np.flatnonzero(graph.class_scalar >= 0)
         span = len(graph.operator_arity)
