@@ -17,9 +17,10 @@ from tvm_tensat.egraph.columns import Ints
 if TYPE_CHECKING:
     from tvm_tensat.egraph.template import Application
 
+# Reasons of merges. Those of applications count from 0, see `Applied`.
 CONGRUENCE = -1  # equal operators on equal classes
-PROJECTION = -2  # a field of a tuple is the operand
-GIVEN = -3  # whoever holds the e-graph said so
+GIVEN = -2  # whoever holds the e-graph said so
+PROJECTION = -3  # a field of a tuple is the operand; less the number of the tuple's e-node
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def project_tuples(graph: EGraph) -> Ints:
         left, right = join(source, graph.node_class[of_tuple], limit=len(rows) * 100)
         operand = graph.operands[graph.node_start[of_tuple[right]] + field[taken[left]]]
         projected.append(of_field[left])
-        if not graph.union(of_field[left], operand, np.full(len(left), PROJECTION)):
+        if not graph.union(of_field[left], operand, PROJECTION - of_tuple[right]):
             break
         graph.rebuild()
     return np.unique(np.concatenate(projected))
