@@ -238,14 +238,14 @@ def check_law(example: Example, special: bool = False, seed: int = 0) -> None:
         tvm.runtime.tensor(draw(generator, o.shape, o.dtype, (o.low, o.high), special))
         for o in drawn
     ]
-    machine = relax.VirtualMachine(_build(module), tvm.cpu())
+    machine = relax.VirtualMachine(compile_plainly(module), tvm.cpu())
     before, after = (_outputs(side) for side in machine["main"](*inputs))
     same = same_bits if example.rule.keeps == EXACT else same_up_to_rounding
     for left, right in zip(before, after, strict=True):
         same(left, right)
 
 
-def _build(module: tvm.IRModule) -> Any:
+def compile_plainly(module: tvm.IRModule) -> Any:
     """Compile for speed of compilation: checks of arguments alone would take most of the time."""
     with tvm.transform.PassContext(config={"tirx.disable_assert": True}):
         return tvm.compile(module, tvm.target.Target({"kind": "llvm", "opt-level": 0}))
