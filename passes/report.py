@@ -34,6 +34,9 @@ class BlockReport:
         Kernels that failed, with the reasons.
     rules_used : dict of str to int
         E-nodes chosen, by the rule that made them.
+    rewrites : tuple of str
+        The rewrites that lead from the input to the chosen graph, one after another; one line that
+        says so where they are too many.
     """
 
     function: str
@@ -51,6 +54,7 @@ class BlockReport:
     kernels_failed: int
     failures: tuple[str, ...]
     rules_used: dict[str, int]
+    rewrites: tuple[str, ...]
 
 
 @dataclass
@@ -119,13 +123,24 @@ def _block_lines(block: BlockReport) -> list[str]:
     if block.rules_used:
         used = sorted(block.rules_used.items(), key=lambda item: -item[1])
         lines.append("    chosen: " + ", ".join(f"{name} {count}" for name, count in used))
+    lines.append(f"    reached from the input by {len(block.rewrites)} rewrites")
+    for done in explored.history:
+        most = sorted(done.rules.items(), key=lambda item: -item[1][1])[:3]
+        lines.append(
+            f"    iteration {done.number}: {done.nodes:,} e-nodes, {done.classes:,} e-classes, "
+            f"search {_ms(done.search_seconds)} ms, apply {_ms(done.apply_seconds)} ms; "
+            + (", ".join(f"{name} {applied}" for name, (_, applied) in most) or "nothing new")
+        )
     fired = {n: s for n, s in explored.rules.items() if s.matches}
     for name, statistics in sorted(fired.items(), key=lambda item: -item[1].applied):
         notes = [f"{reason} x{count}" for reason, count in statistics.refused.most_common(3)]
         if statistics.cyclic:
             notes.append(f"{statistics.cyclic} would close a cycle")
         notes += statistics.cut
-        text = f"      {name}: {statistics.applied}/{statistics.matches} matches applied"
+        text = (
+            f"      {name}: {statistics.applied}/{statistics.matches} matches applied, "
+            f"{_ms(statistics.seconds)} ms"
+        )
         lines.append(text + (f"; refused: {'; '.join(notes)}" if notes else ""))
     return lines
 

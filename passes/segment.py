@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from tvm_tensat.cost.nodes import Device, NodeCosts
-from tvm_tensat.egraph import FROM_INPUT, EGraph, Limits, explore
+from tvm_tensat.egraph import FROM_INPUT, EGraph, Limits, Memo, explore
 from tvm_tensat.egraph.egraph import Ints
+from tvm_tensat.egraph.explain import PathTooLong
+from tvm_tensat.egraph.path import lines, path_to
 from tvm_tensat.egraph.rule import Rule
 from tvm_tensat.extraction import Solution, extract
 from tvm_tensat.extraction.egraph import problem_of
@@ -56,12 +58,13 @@ def optimize_segment(
     segment: Segment,
     where: tuple[str, str],
     rules: Sequence[Rule],
+    language: RelaxLanguage,
+    memo: Memo,
     device: Device,
     options: TensatOptions,
     phases: Phases,
 ) -> Optimized | None:
     """Find the cheapest form of a segment; None when exploration found no other form."""
-    language = RelaxLanguage()
     graph = EGraph(language)
     with phases("read"):
         read = read_segment(segment, language, graph)
@@ -75,7 +78,9 @@ def optimize_segment(
     if not read.roots:
         return None
     with phases("explore"), phases.bar("exploring", options.iterations) as show:
-        exploration = explore(graph, rules, limits, hook=lambda _, done: show(done.number + 1))
+        exploration = explore(
+            graph, rules, limits, memo=memo, hook=lambda _, done: show(done.number + 1)
+        )
     if (graph.node_rule[graph.node_alive] == FROM_INPUT).all() and not exploration.filtered:
         return None
     search = _Search(graph, language, read, rules, device, options, phases)
@@ -192,4 +197,13 @@ class _Search:
             kernels_failed=len(failures),
             failures=tuple(failures),
             rules_used=used,
+            rewrites=self.rewrites(rows),
         )
+
+    def rewrites(self, rows: Ints) -> tuple[str, ...]:
+        """Return the rewrites that lead to the chosen e-nodes, as text."""
+        try:
+            path = path_to(self.graph, self.rules, [n for _, n in self.read.roots], rows)
+        except PathTooLong as error:
+            return (f"not listed: {error}",)
+        return tuple(lines(path, self.rules))

@@ -15,6 +15,7 @@ from tvm_tensat.cost import CostStore, MeasureError
 from tvm_tensat.cost.machine import describe, target_text
 from tvm_tensat.cost.nodes import Device
 from tvm_tensat.cost.roofline import Roofline
+from tvm_tensat.egraph import Memo
 from tvm_tensat.passes.guard import device_of
 from tvm_tensat.passes.judge import Judge
 from tvm_tensat.passes.options import TensatOptions
@@ -22,6 +23,7 @@ from tvm_tensat.passes.phases import Phases
 from tvm_tensat.passes.report import Report
 from tvm_tensat.passes.segment import optimize_segment
 from tvm_tensat.relax.fold import fold_weights
+from tvm_tensat.relax.language import RelaxLanguage
 from tvm_tensat.relax.plan import FunctionPlan, Kept, Segment, plan_function
 from tvm_tensat.relax.writer import rebuild
 from tvm_tensat.rules import all_rules
@@ -129,6 +131,8 @@ class _Run:
     def rewrite(self, plans: dict[str, FunctionPlan]) -> tuple[Written, Written]:
         """Optimize every segment; the second result is cautious, empty if that is no difference."""
         rules = all_rules(self.options.numerics)
+        language = RelaxLanguage()
+        memo = Memo(language)
         device = self.device()
         cheapest: Written = {}
         cautious: Written = {}
@@ -136,7 +140,9 @@ class _Run:
         for name, plan in plans.items():
             for number, segment in enumerate(plan.segments):
                 where = name, f"segment {number}"
-                made = optimize_segment(segment, where, rules, device, self.options, self.phases)
+                made = optimize_segment(
+                    segment, where, rules, language, memo, device, self.options, self.phases
+                )
                 if made is None:
                     continue
                 self.report.blocks.append(made.report)

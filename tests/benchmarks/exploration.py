@@ -73,7 +73,8 @@ def explore_once(
 def measure(model: str, k_multi: int, cycles: str, runs: int, seconds: float) -> Row:
     """Explore a model, cold and warm."""
     [segment] = plan_function(zoo.load(model)["main"], {}).segments
-    language, memo = RelaxLanguage(), Memo()
+    language = RelaxLanguage()
+    memo = Memo(language)
     limits = Limits(k_multi=k_multi, cycles=cycles, seconds=seconds)
     reading, operators, cold = explore_once(segment, language, limits, memo)
     warm = [explore_once(segment, language, limits, memo)[2] for _ in range(runs)]

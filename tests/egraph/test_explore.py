@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.egraph.test_against_oracle import LAWS
 from tests.egraph.toy import Law, ToyLanguage, Tree, add_tree, as_rule, function
-from tvm_tensat.egraph import FROM_INPUT, EGraph, Limits, explore
+from tvm_tensat.egraph import FROM_INPUT, EGraph, Limits, Memo, explore
 from tvm_tensat.egraph.language import Refusal
 from tvm_tensat.egraph.rule import ANY, EXACT, REAL, Rule, refuse, rule
 
@@ -320,3 +320,45 @@ def test_exploring_again_continues_where_the_limit_stopped() -> None:
     result = explore(graph, rules, Limits(nodes=10**6, matches=10**9))
     assert result.nodes == 3**6 - 2**7 + 1 + 6
     assert add_tree(graph, ("a0",)) == 0
+
+
+def test_a_memo_is_shared_by_explorations_of_one_language_only() -> None:
+    runs = []
+    law = Law((("add", ("add", "x", "y"), "z"),), (("add", "x", ("add", "y", "z")),))
+
+    @rule(keeps=EXACT, dtypes=ANY)
+    def counted(x: Any) -> Any:
+        """- - x = x."""
+        yield neg(neg(x))
+        runs.append(1)
+        yield x
+
+    language = ToyLanguage()
+    memo = Memo(language)
+    shapes = []
+    for _ in range(2):
+        graph = EGraph(language)
+        add_tree(graph, ("add", ("add", ("neg", ("neg", ("a",))), ("b",)), ("c",)))
+        result = explore(graph, [counted, as_rule(law, "associative")], memo=memo)
+        shapes.append((result.nodes, result.classes, result.rules["counted"].applied))
+    assert shapes[0] == shapes[1] and shapes[0][2] == 1
+    assert len(runs) == 1, "the second exploration finds the first one's template"
+    with pytest.raises(ValueError, match="another"):
+        explore(chain(2), [counted], memo=memo)
+
+
+def test_the_history_adds_up_and_a_hook_ends_the_exploration() -> None:
+    rules = [COMMUTATIVE, ASSOCIATIVE]
+    whole = explore(chain(5), rules, Limits())
+    assert [done.number for done in whole.history] == list(range(whole.iterations))
+    for name, statistics in whole.rules.items():
+        some = [done.rules.get(name, (0, 0)) for done in whole.history]
+        assert sum(matches for matches, _ in some) == statistics.matches
+        assert sum(applied for _, applied in some) == statistics.applied
+        assert statistics.seconds > 0
+    assert whole.history[-1].nodes == whole.nodes
+    seconds = sum(done.search_seconds + done.apply_seconds for done in whole.history)
+    assert 0 < seconds <= whole.seconds
+    stopped = explore(chain(5), rules, Limits(), hook=lambda _, done: done.number < 1)
+    assert (stopped.stopped, stopped.iterations) == ("hook", 2)
+    assert stopped.nodes == whole.history[1].nodes

@@ -58,13 +58,16 @@ def explore(
     Raises
     ------
     ValueError
-        When two rules have the same name, by which they are reported.
+        When two rules have the same name, by which they are reported, or when the memo is of
+        another language.
     """
+    if memo is not None and memo.language is not graph.language:
+        raise ValueError("a memo serves one language: its numbers mean nothing in another")
     names = Counter(rule.name for rule in rules)
     for name, count in names.items():
         if count > 1:
             raise ValueError(f"two rules named {name!r} cannot be told apart in the report")
-    return _Explorer(graph, rules, limits or Limits(), memo or Memo()).run(hook)
+    return _Explorer(graph, rules, limits or Limits(), memo or Memo(graph.language)).run(hook)
 
 
 class _Explorer:

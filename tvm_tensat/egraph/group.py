@@ -126,7 +126,7 @@ def _likeness_codes(
     codes = []
     first, group = group_rows(columns)
     for signature in columns[first].tolist():
-        alike = memo.likeness(rule, graph, tuple(signature), operators.shape[1])
+        alike = memo.likeness(rule, tuple(signature), operators.shape[1])
         codes.append(-1 if alike is None else numbers.setdefault(alike, len(numbers)))
     return np.array(codes, np.int64)[group]
 

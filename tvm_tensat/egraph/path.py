@@ -15,6 +15,7 @@ import numpy as np
 from tvm_tensat.egraph.columns import Ints
 from tvm_tensat.egraph.egraph import EGraph
 from tvm_tensat.egraph.explain import Explainer, Step, Terms
+from tvm_tensat.egraph.journal import GIVEN, PROJECTION
 from tvm_tensat.egraph.rule import Rule
 
 
@@ -141,3 +142,28 @@ def _users_first(graph: EGraph, chosen: dict[int, int], roots: Sequence[int]) ->
         below = graph.sets.parent[np.array(_operands(graph, chosen[number]), np.int64)]
         pending.extend((child, False) for child in below.tolist())
     return list(finished)[::-1]
+
+
+def lines(path: Path, rules: Sequence[Rule]) -> list[str]:
+    """Describe each step: the rule, its iteration, and the subterm before and after."""
+    found = []
+    for _, step in path.steps:
+        before, after = _changed_part(path.terms, step)
+        name = _REASONS.get(step.rule) or f"{rules[step.rule].name} (iteration {step.iteration})"
+        way = "" if step.forward else " backwards"
+        found.append(f"{name}{way}: {path.terms.text(before)} -> {path.terms.text(after)}")
+    return found
+
+
+_REASONS = {PROJECTION: "field of a tuple", GIVEN: "given"}
+
+
+def _changed_part(terms: Terms, step: Step) -> tuple[int, int]:
+    """Return the smallest subterms outside which the terms of a step are equal."""
+    before, after = step.before, step.after
+    while True:
+        (operator, left), (other, right) = terms.nodes[before], terms.nodes[after]
+        differ = [pair for pair in zip(left, right, strict=False) if pair[0] != pair[1]]
+        if operator != other or len(left) != len(right) or len(differ) != 1:
+            return before, after
+        before, after = differ[0]

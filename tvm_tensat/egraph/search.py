@@ -214,7 +214,7 @@ class Search:
         """Return the template of a signature, whose first `terms` numbers are operators."""
         found = known.templates.get(signature)
         if found is None:
-            found = self.memo.run(known.rule, self.graph, signature[:terms], signature[terms:])
+            found = self.memo.run(known.rule, signature[:terms], signature[terms:])
             known.templates[signature] = found
         return found
 

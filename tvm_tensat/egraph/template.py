@@ -15,7 +15,7 @@ import numpy as np
 
 from tvm_tensat.egraph.columns import Ints, first_of_equals, hash_matrix
 from tvm_tensat.egraph.egraph import EGraph
-from tvm_tensat.egraph.language import Refusal
+from tvm_tensat.egraph.language import Language, Refusal
 from tvm_tensat.egraph.rule import Profile, Rule, Term, likeness, targets
 
 
@@ -191,7 +191,8 @@ class Memo:
     A signature is the operators matched and the profiles of the variables.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, language: Language) -> None:
+        self.language = language
         self.profiles = Profiles()
         self._known: dict[int, dict[tuple[int, ...], Template | str]] = {}
         self._alike: dict[tuple[int, tuple[int, ...]], Hashable | None] = {}
@@ -204,25 +205,21 @@ class Memo:
             self._rules.append(rule)
         return self._known[id(rule)]
 
-    def run(
-        self, rule: Rule, graph: EGraph, operators: Sequence[int], profiles: Sequence[int]
-    ) -> Template | str:
+    def run(self, rule: Rule, operators: Sequence[int], profiles: Sequence[int]) -> Template | str:
         """Run a rule on a signature; return its template, or the reason why it refuses."""
         some = [self.profiles.profiles[number] for number in profiles]
         try:
-            variables, _, results = targets(rule, graph.language, operators, some)
+            variables, _, results = targets(rule, self.language, operators, some)
             return template_of(variables, results)
         except Refusal as reason:
             return str(reason)
 
-    def likeness(
-        self, rule: Rule, graph: EGraph, signature: tuple[int, ...], terms: int
-    ) -> Hashable | None:
+    def likeness(self, rule: Rule, signature: tuple[int, ...], terms: int) -> Hashable | None:
         """Return what members of a group have in common, or None for a term that can be in none."""
         key = id(rule), signature
         if key not in self._alike:
             some = [self.profiles.profiles[number] for number in signature[terms:]]
-            self._alike[key] = likeness(rule, graph.language, signature[:terms], some)
+            self._alike[key] = likeness(rule, self.language, signature[:terms], some)
         return self._alike[key]
 
 
