@@ -89,6 +89,8 @@ class Dependence:
         self.rank = components(self.source, self.child, self.class_count)
         # A class depends on classes of lower rank only: most questions are answered by that.
         self.ranked = bool((self.rank[self.source] > self.rank[self.child]).all())
+        self.has_child = np.zeros(self.class_count, np.bool_)
+        self.has_child[self.source] = True
 
     def closes_cycle(self, above: Ints, below: Ints) -> Bools:
         """Whether ``below[i]`` already depends on ``above[i]`` (or is it), (pairs,) bool.
@@ -118,7 +120,10 @@ class Dependence:
         if self.ranked:
             lowest = np.full(int(of_set.max(initial=-1)) + 1, self.class_count)
             np.minimum.at(lowest, of_set, rank[member])
-            open_questions = np.flatnonzero(rank[asked] >= lowest[column])
+            # A class that has no child depends on itself alone.
+            same = np.isin(column * self.class_count + asked, of_set * self.class_count + member)
+            answer[~self.has_child[asked]] = same[~self.has_child[asked]]
+            open_questions = np.flatnonzero((rank[asked] >= lowest[column]) & self.has_child[asked])
             if not len(open_questions):
                 return answer
             low = int(lowest[column[open_questions]].min())
