@@ -1,12 +1,13 @@
 """Sums, products and their scale and shift.
 
-Below, s and t are weights (known before run time); x and y may be anything.
+Below, s and t are weights (known before run time); x and y may be anything, and a·b is a product
+or a convolution.
 
     x + y                      =   y + x                       sum_commutes
     x · y                      =   y · x                       product_commutes
     (x + s) + t                =   x + (s + t)                 weights_join[add]
     (x · s) · t                =   x · (s · t)                 weights_join[multiply]
-    (x + t) + y                =   (x + y) + t                 shift_moves_outward
+    (a·b + t) + y              =   (a·b + y) + t               shift_moves_outward
     (x + t) · s                =   x·s + t·s                   scale_before_shift
     x·s + y·s                  =   (x + y)·s                   common_factor, scale_of_sum
     x - t                      =   x + (-t)                    minus_weight
@@ -33,11 +34,13 @@ A law that keeps `REAL` may overflow where the other side does not: x·s can be 
 from __future__ import annotations
 
 from tvm_tensat.egraph.rule import EXACT, FLOAT, INT, REAL, Rule, Term, refuse, rule
-from tvm_tensat.rules.common import Apply, for_each, need_inputs, need_weights
+from tvm_tensat.rules.common import Apply, for_each, need_an_input, need_inputs, need_weights
 from tvm_tensat.rules.operators import (
     add,
+    conv2d,
     divide,
     expand_dims,
+    matmul,
     mean,
     multiply,
     negative,
@@ -90,13 +93,23 @@ def _weights_join(apply: Apply) -> Rule:
 weights_join = for_each((add, multiply), _weights_join)
 
 
-@rule(keeps=REAL)
-def shift_moves_outward(x, t, y):
-    """A weight in a sum can be added last, so that the other terms meet."""
-    yield add(add(x, t), y)
-    need_weights(t)
-    need_inputs(x, y)
-    yield add(add(x, y), t)
+# Only from a product or convolution, and so over one sum: in a chain of n residual sums, weights
+# that travel freely meet in 2^n combinations.
+def _shift_moves_outward(apply: Apply) -> Rule:
+    @rule(keeps=REAL)
+    def shift_moves_outward(a, b, t, y):
+        """A weight that shifts a product can be added last, so that the other terms meet."""
+        product = apply(a, b)
+        yield add(add(product, t), y)
+        need_weights(t)
+        need_inputs(y)
+        need_an_input(a, b)
+        yield add(add(product, y), t)
+
+    return shift_moves_outward
+
+
+shift_moves_outward = for_each((matmul, conv2d), _shift_moves_outward)
 
 
 @rule(keeps=REAL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from tests.rules.convolution_cases import cases
 from tests.rules.harness import check_law, constant, refusal, tensor, weight
 from tests.rules.strategies import (
     FLOATS,
@@ -56,13 +57,34 @@ def power_of_two(draw: st.DrawFn):
     )
 
 
+@st.composite
+def shifted_product(draw: st.DrawFn):
+    batch, (n, k, m) = draw(SHAPES), draw(st.tuples(*[st.integers(0, 3)] * 3))
+    dtype = draw(FLOATS)
+    left, right = tensor(*batch, n, k, dtype=dtype), tensor(k, m, dtype=dtype)
+    shift = weight(*draw(st.sampled_from([(m,), (n, 1), ()])), dtype=dtype)
+    return example(product_shift, left, right, shift, tensor(*batch, n, m, dtype=dtype))
+
+
+@st.composite
+def shifted_convolution(draw: st.DrawFn):
+    case = draw(cases())
+    letters = dict.fromkeys("NCHW", 1) | {"C": 2 * case.attrs["groups"]}
+    shift = weight(*(letters[letter] for letter in case.attrs["data_layout"]))
+    attrs = ({}, {}, case.attrs)
+    operands = case.input(), case.kernel(), shift, tensor(1)
+    return example(convolution_shift, *operands, attrs=attrs)
+
+
 add_weights, multiply_weights = rules.weights_join
+product_shift, convolution_shift = rules.shift_moves_outward
 EXAMPLES = {
     "sum_commutes": meeting(rules.sum_commutes, "ii", NUMBERS),
     "product_commutes": meeting(rules.product_commutes, "wi", NUMBERS),
     "weights_join[add]": meeting(add_weights, "iww"),
     "weights_join[multiply]": meeting(multiply_weights, "iww"),
-    "shift_moves_outward": meeting(rules.shift_moves_outward, "iwi"),
+    "shift_moves_outward[matmul]": shifted_product(),
+    "shift_moves_outward[conv2d]": shifted_convolution(),
     "scale_before_shift": meeting(rules.scale_before_shift, "iww"),
     "common_factor": meeting(rules.common_factor, "iii"),
     "scale_of_sum": meeting(rules.scale_of_sum, "iiw"),
@@ -90,7 +112,11 @@ def test_only_weights_are_joined_moved_and_distributed():
         assert refusal(example(law, x, s, s)) is None
         assert refusal(example(law, x, s, x)) == "an operand is no weight"
         assert refusal(example(law, s, s, s)) == "an operand is a weight"
-    assert refusal(example(rules.shift_moves_outward, x, x, x)) == "an operand is no weight"
+    a, b = tensor(3, 3), weight(3, 3)
+    assert refusal(example(product_shift, a, b, s, x)) is None
+    assert refusal(example(product_shift, a, b, x, x)) == "an operand is no weight"
+    assert refusal(example(product_shift, a, b, s, s)) == "an operand is a weight"
+    assert refusal(example(product_shift, b, b, s, x)) == "nothing but weights"
     assert refusal(example(rules.scale_of_sum, x, x, x)) == "an operand is no weight"
     assert refusal(example(rules.common_factor, x, s, s)) == "an operand is a weight"
 
@@ -111,7 +137,8 @@ def test_infinite_and_missing_inputs_stay_so_past_finite_weights():
         check_law(example(law, x, s, t), special=True)
     check_law(example(rules.quotient_by_weight, x, constant(3.0)), special=True)
     check_law(example(rules.scale_of_sum, x, x, constant(2.0)), special=True)
-    check_law(example(rules.shift_moves_outward, x, t, x), special=True)
+    product = tensor(4, 4), constant(1.0, 4, 4)
+    check_law(example(product_shift, *product, t, tensor(4)), special=True)
     check_law(example(rules.power_of_two, x, constant(2.0)), special=True)
     check_law(example(rules.quotient_by_root, x, tensor(40)), special=True)
 
