@@ -13,6 +13,8 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import multiprocessing
+import resource
 import statistics
 import sys
 from collections.abc import Callable, Sequence
@@ -129,6 +131,8 @@ class Measurement:
     stopped : str
     seconds, fastest, slowest : float
         Median, smallest and largest of the runs.
+    peak_gib : float
+        Most memory of the process, its libraries and all runs included.
     """
 
     family: str
@@ -141,6 +145,13 @@ class Measurement:
     seconds: float
     fastest: float
     slowest: float
+    peak_gib: float
+
+
+def measure_apart(family: str, nodes: int, runs: int) -> Measurement:
+    """Measure in a process of its own, whose memory is then that of this graph."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(measure, (family, nodes, runs))
 
 
 def measure(family: str, nodes: int, runs: int) -> Measurement:
@@ -166,6 +177,7 @@ def measure(family: str, nodes: int, runs: int) -> Measurement:
         statistics.median(seconds),
         min(seconds),
         max(seconds),
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
     )
 
 
@@ -203,17 +215,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"150 rules set up, one iteration, no match, {size} e-nodes: {seconds * 1e3:.1f} ms")
     print(
         f"{'family':7} {'input':>6} {'e-nodes':>8} {'classes':>8} {'hidden':>7} {'iterations':>10}"
-        f" {'seconds':>8} {'fastest':>8} {'slowest':>8}  stopped"
+        f" {'seconds':>8} {'fastest':>8} {'slowest':>8} {'GiB':>5}  stopped"
     )
     results, exponents = [], {}
     for family in options.family or FAMILIES:
         sizes = [size for size in SIZES if size <= options.largest]
-        some = [measure(family, size, options.runs) for size in sizes]
+        some = [measure_apart(family, size, options.runs) for size in sizes]
         for row in some:
             print(
                 f"{family:7} {row.input_nodes:6} {row.nodes:8} {row.classes:8} {row.filtered:7}"
                 f" {row.iterations:10} {row.seconds:8.3f} {row.fastest:8.3f} {row.slowest:8.3f}"
-                f"  {row.stopped}",
+                f" {row.peak_gib:5.2f}  {row.stopped}",
                 flush=True,
             )
         results += some
