@@ -95,6 +95,21 @@ class Oracle:
     def class_count(self) -> int:
         return len({self.find(number) for number in self.nodes.values()})
 
+    def tree_sizes(self) -> dict[int, int]:
+        """The smallest term of each class, in e-nodes: improved until nothing changes."""
+        size: dict[int, int] = {}
+        smaller = True
+        while smaller:
+            smaller = False
+            for (_, children), number in self.nodes.items():
+                below = [size.get(self.find(child)) for child in children]
+                if None not in below:
+                    total = 1 + sum(each for each in below if each is not None)
+                    if total < size.get(self.find(number), total + 1):
+                        size[self.find(number)] = total
+                        smaller = True
+        return size
+
     # -- matching and applying ---------------------------------------------------------------
 
     def match(self, pattern: Pattern, node: Node, bound: Binding) -> Iterator[Binding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 from tests.egraph.oracle import Oracle, TooSlow, assert_same, interchangeable
 from tests.egraph.toy import Law, ToyLanguage, Tree, add_tree, as_rule, rows_as_text, variables_of
 from tvm_tensat.egraph import EGraph, Exploration, Limits, explore
+from tvm_tensat.extraction.egraph import problem_of
+from tvm_tensat.extraction.greedy import greedy_tree
 
 ENOUGH = 300  # e-nodes after which the oracle becomes slow
 
@@ -90,9 +93,7 @@ def run_both(
 ) -> Exploration:
     """Explore with the oracle until it grows slow, with the engine as often, and compare."""
     oracle, graph = Oracle(), EGraph(ToyLanguage())
-    for tree in inputs:
-        oracle.add_tree(tree)
-        add_tree(graph, tree)
+    roots = [(oracle.add_tree(tree), add_tree(graph, tree)) for tree in inputs]
     done = 0
     while done < iterations and len(oracle.nodes) < ENOUGH:
         try:
@@ -104,7 +105,27 @@ def run_both(
     limits = Limits(done, 10**6, 600.0, k_multi, 10**9, "none")
     exploration = explore(graph, rules, limits)
     assert_same(oracle, graph, rows_as_text(graph))
+    sizes, ours = oracle.tree_sizes(), tree_sizes(graph, [root for _, root in roots])
+    assert [sizes[oracle.find(root)] for root, _ in roots] == ours
     return exploration
+
+
+def tree_sizes(graph: EGraph, roots: Sequence[int]) -> list[int]:
+    """E-nodes of the tree that greedy extraction finds for each root, shared ones repeated."""
+    problem, rows, classes = problem_of(graph, list(roots), np.ones(len(graph.node_operator)))
+    choice = greedy_tree(problem)
+    position = {number: k for k, number in enumerate(classes.tolist())}
+    known: dict[int, int] = {}
+
+    def size(number: int) -> int:
+        if number not in known:
+            row = int(rows[choice[position[number]]])
+            arity = int(graph.operator_arity[graph.node_operator[row]])
+            below = graph.children(np.array([row]), arity)[0].tolist()
+            known[number] = 1 + sum(map(size, below))
+        return known[number]
+
+    return [size(graph.find(root)) for root in roots]
 
 
 @settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
