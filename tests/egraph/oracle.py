@@ -96,13 +96,16 @@ class Oracle:
         return len({self.find(number) for number in self.nodes.values()})
 
     def tree_sizes(self) -> dict[int, int]:
-        """The smallest term of each class, in e-nodes: improved until nothing changes."""
+        """The smallest term of each class, in e-nodes: improved until nothing changes.
+
+        What an e-node has for several operands counts once, as in `tvm_tensat.extraction`.
+        """
         size: dict[int, int] = {}
         smaller = True
         while smaller:
             smaller = False
             for (_, children), number in self.nodes.items():
-                below = [size.get(self.find(child)) for child in children]
+                below = [size.get(child) for child in {self.find(child) for child in children}]
                 if None not in below:
                     total = 1 + sum(each for each in below if each is not None)
                     if total < size.get(self.find(number), total + 1):

@@ -111,7 +111,7 @@ def run_both(
 
 
 def tree_sizes(graph: EGraph, roots: Sequence[int]) -> list[int]:
-    """E-nodes of the tree that greedy extraction finds for each root, shared ones repeated."""
+    """E-nodes of the tree that greedy extraction finds for each root."""
     problem, rows, classes = problem_of(graph, list(roots), np.ones(len(graph.node_operator)))
     choice = greedy_tree(problem)
     position = {number: k for k, number in enumerate(classes.tolist())}
@@ -122,7 +122,7 @@ def tree_sizes(graph: EGraph, roots: Sequence[int]) -> list[int]:
             row = int(rows[choice[position[number]]])
             arity = int(graph.operator_arity[graph.node_operator[row]])
             below = graph.children(np.array([row]), arity)[0].tolist()
-            known[number] = 1 + sum(map(size, below))
+            known[number] = 1 + sum(map(size, set(below)))
         return known[number]
 
     return [size(graph.find(root)) for root in roots]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.egraph.oracle import Oracle, assert_same
 from tests.egraph.toy import ToyLanguage, Tree, add_tree, rows_as_text
-from tvm_tensat.egraph import FROM_INPUT, EGraph, columns, egraph
+from tvm_tensat.egraph import FROM_INPUT, EGraph, columns, table
 from tvm_tensat.egraph.language import Operator, TensorInfo, TypeInfo
 
 leaves = st.sampled_from([("a",), ("b",), ("c",), ("d",)])
@@ -113,7 +113,7 @@ def test_colliding_hashes_change_the_seed_and_nothing_else(
 
     with pytest.MonkeyPatch.context() as patch:
         for name in ("hash_rows", "hash_lists"):
-            patch.setattr(egraph, name, weakened(getattr(egraph, name)))
+            patch.setattr(table, name, weakened(getattr(table, name)))
         weak, strong = EGraph(ToyLanguage()), EGraph(ToyLanguage())
         for graph in (weak, strong):
             if graph is strong:
@@ -247,11 +247,11 @@ def test_rows_and_lists_have_the_same_hashes(rows: list[list[int]], seed: int) -
 )
 def test_a_hash_table_is_a_dictionary(steps: list[tuple[str, list[int]]]) -> None:
     # Few hashes that share their first bits collide in the first slots.
-    table, plain, number = columns.HashTable(), {}, 0
+    hashed, plain, number = columns.HashTable(), {}, 0
     for what, some in steps:
         if what == "number":
             some = [key for key in some if key not in plain]
-            numbers, firsts = table.number(np.array(some, np.uint64), number)
+            numbers, firsts = hashed.number(np.array(some, np.uint64), number)
             for key in some:
                 if key not in plain:
                     plain[key] = number
@@ -260,13 +260,13 @@ def test_a_hash_table_is_a_dictionary(steps: list[tuple[str, list[int]]]) -> Non
             assert [some[at] for at in firsts.tolist()] == list(dict.fromkeys(some))
         elif what == "put":
             some = list(dict.fromkeys(some))
-            table.put(np.array(some, np.uint64), np.arange(len(some)) + 1000)
+            hashed.put(np.array(some, np.uint64), np.arange(len(some)) + 1000)
             plain |= {key: 1000 + at for at, key in enumerate(some)}
         else:
             some = [key for key in dict.fromkeys(some) if key in plain]
-            table.remove(np.array(some, np.uint64))
+            hashed.remove(np.array(some, np.uint64))
             for key in some:
                 del plain[key]
         asked = [2, 3, 2**63, 2**63 + 1, *range(100, 170)]
-        found = table.find(np.array(asked, np.uint64)).tolist()
+        found = hashed.find(np.array(asked, np.uint64)).tolist()
         assert found == [plain.get(key, -1) for key in asked]

@@ -22,16 +22,8 @@ from tvm import relax
 
 from tests.rules.values import draw, numpy_dtype, same_bits, same_up_to_rounding
 from tvm_tensat.egraph.language import Refusal
-from tvm_tensat.egraph.rule import (
-    EXACT,
-    VARIABLE,
-    Profile,
-    Rule,
-    Term,
-    bind_sources,
-    preorder,
-    targets,
-)
+from tvm_tensat.egraph.rule import EXACT, VARIABLE, Profile, Rule, Term, preorder
+from tvm_tensat.egraph.signature import bind_sources, targets
 from tvm_tensat.relax.language import RelaxLanguage
 
 Array = NDArray[Any]

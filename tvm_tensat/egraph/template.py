@@ -16,7 +16,8 @@ import numpy as np
 from tvm_tensat.egraph.columns import Ints, first_of_equals, hash_matrix
 from tvm_tensat.egraph.egraph import EGraph
 from tvm_tensat.egraph.language import Language, Refusal
-from tvm_tensat.egraph.rule import Profile, Rule, Term, likeness, targets
+from tvm_tensat.egraph.rule import Profile, Rule, Term
+from tvm_tensat.egraph.signature import likeness, targets
 
 
 @dataclass(frozen=True)
