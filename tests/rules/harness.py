@@ -231,7 +231,7 @@ def check_law(example: Example, special: bool = False, seed: int = 0) -> None:
         for o in drawn
     ]
     machine = relax.VirtualMachine(compile_plainly(module), tvm.cpu())
-    before, after = (_outputs(side) for side in machine["main"](*inputs))
+    before, after = (outputs_of(side) for side in machine["main"](*inputs))
     same = same_bits if example.rule.keeps == EXACT else same_up_to_rounding
     for left, right in zip(before, after, strict=True):
         same(left, right)
@@ -272,7 +272,7 @@ def _emit(
     return known[id(term)]
 
 
-def _outputs(result: Any) -> list[Array]:
+def outputs_of(result: Any) -> list[Array]:
     if isinstance(result, tvm.runtime.Tensor):
         return [result.numpy()]
-    return [array for field in result for array in _outputs(field)]
+    return [array for field in result for array in outputs_of(field)]
