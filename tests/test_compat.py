@@ -72,3 +72,17 @@ def test_an_unknown_name_is_an_attribute_error():
 
     with pytest.raises(AttributeError, match="no attribute 'frobnicate'"):
         _ = tvm_tensat.frobnicate
+
+
+def test_tvmc_says_in_one_line_that_tvm_does_not_fit():
+    code = (
+        "import importlib.metadata as m, sys\n"
+        "right = m.version\n"
+        "m.version = lambda name: '0.26.0' if name == 'apache-tvm' else right(name)\n"
+        "import tvm_tensat_launch\n"
+        "sys.exit(tvm_tensat_launch.main())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 5
+    assert done.stderr.startswith("tvmc: error: apache-tvm 0.26.0 is installed")
+    assert done.stderr.count("\n") == 1
