@@ -27,6 +27,9 @@ from tvm_tensat.relax.writer import write_segment
 # Extractions until every chosen kernel is measured; each measures what the last one chose.
 MOST_ROUNDS = 8
 
+# A smaller predicted gain, as a share of the input's cost, is none: no race could confirm it.
+LEAST_GAIN = 0.001
+
 # The cautious candidate's mistrust of new kernels. Predictions of whole models were off by up to
 # 15%; resnet50 joined ten convolutions for a predicted 8% that the race did not confirm.
 CAUTION = 0.25
@@ -86,7 +89,7 @@ def optimize_segment(
     search = _Search(graph, language, read, rules, device, options, phases)
     search.measure(search.input_nodes())
     solution, rows = search.choose(caution=0.0)
-    if solution.cost >= search.input_cost():
+    if solution.cost > (1.0 - LEAST_GAIN) * search.input_cost():
         return Optimized(None, None, search.report(where, exploration, solution, rows))
     _, others = search.choose(CAUTION)
     with phases("write"):

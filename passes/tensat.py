@@ -21,7 +21,7 @@ from tvm_tensat.passes.judge import Judge
 from tvm_tensat.passes.options import TensatOptions
 from tvm_tensat.passes.phases import Phases
 from tvm_tensat.passes.report import Report
-from tvm_tensat.passes.segment import optimize_segment
+from tvm_tensat.passes.segment import LEAST_GAIN, optimize_segment
 from tvm_tensat.relax.fold import fold_weights
 from tvm_tensat.relax.language import RelaxLanguage
 from tvm_tensat.relax.plan import FunctionPlan, Kept, Segment, plan_function
@@ -96,7 +96,7 @@ class _Run:
             return module
         cheapest, cautious = self.rewrite(plans)
         if not cheapest:
-            self.report.reasons.append("no cheaper form was found")
+            self.report.reasons.append(f"no form was found that is {LEAST_GAIN:.1%} cheaper")
             return module
         candidates = {"optimized": self.finish(module, plans, cheapest)}
         if cautious:

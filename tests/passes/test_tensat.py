@@ -47,6 +47,27 @@ def test_batch_norm_and_dropout_disappear_into_the_weights() -> None:
     assert guard.difference(outputs(module), outputs(result.module), 10) is None
 
 
+def test_a_gain_too_small_to_be_measured_is_none(monkeypatch) -> None:
+    monkeypatch.setattr(tvm_tensat.passes.segment, "LEAST_GAIN", 0.999)
+    module = models.convolution_with_batch_norm()
+    result = optimize(module, LLVM, **QUICK, strict=True)
+    assert result.report.verdict == "unchanged"
+    assert result.module.same_as(module)
+    [block] = result.report.blocks
+    assert block.cost_after < block.cost_before
+    assert any("no form was found" in reason for reason in result.report.reasons)
+
+
+def test_the_report_lists_the_rewrites_and_the_iterations() -> None:
+    result = optimize(models.convolution_with_batch_norm(), LLVM, **QUICK, strict=True)
+    [block] = result.report.blocks
+    assert any("dropout_is_identity (iteration 0)" in line for line in block.rewrites)
+    text = str(result.report)
+    assert f"reached from the input by {len(block.rewrites)} rewrites" in text
+    assert "iteration 0: " in text
+    assert result.report.to_json()["blocks"][0]["rewrites"] == list(block.rewrites)
+
+
 def test_the_input_module_is_never_changed() -> None:
     module = models.convolution_with_batch_norm()
     before = tvm_ffi.structural_hash(module)
