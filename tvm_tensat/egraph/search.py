@@ -136,7 +136,8 @@ class Search:
             if known.waiting is not None:
                 new = known.waiting.on(self.graph).and_then(new)
                 known.waiting = None
-            found += self.applications(known, new, profile, iteration)
+            if len(new):
+                found += self.applications(known, new, profile, iteration)
             known.statistics.seconds += time.perf_counter() - began
         return found
 
