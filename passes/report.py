@@ -131,7 +131,7 @@ def _block_lines(block: BlockReport) -> list[str]:
             f"search {_ms(done.search_seconds)} ms, apply {_ms(done.apply_seconds)} ms; "
             + (", ".join(f"{name} {applied}" for name, (_, applied) in most) or "nothing new")
         )
-    fired = {n: s for n, s in explored.rules.items() if s.matches}
+    fired = {n: s for n, s in explored.rules.items() if s.matches or s.refused}
     for name, statistics in sorted(fired.items(), key=lambda item: -item[1].applied):
         notes = [f"{reason} x{count}" for reason, count in statistics.refused.most_common(3)]
         if statistics.cyclic:

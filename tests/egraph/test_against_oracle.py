@@ -154,7 +154,8 @@ def test_each_law_alone_gives_the_oracles_e_graph(name: str) -> None:
         ("add", ("add", ("b",), ("b",)), ("add", ("add", ("a",), ("b",)), ("c",))),
     ]
     exploration = run_both(inputs, [LAWS[name]], iterations=4, k_multi=1)
-    assert exploration.rules["law0"].matches > 0
+    statistics = exploration.rules["law0"]
+    assert statistics.matches or statistics.refused
 
 
 def test_associativity_and_commutativity_saturate_at_the_number_of_subsets() -> None:

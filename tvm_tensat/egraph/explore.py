@@ -16,11 +16,12 @@ import numpy as np
 from tvm_tensat.egraph.cycles import Dependence, hide, resolve_cycles
 from tvm_tensat.egraph.egraph import EGraph
 from tvm_tensat.egraph.instantiate import instantiate, portion
+from tvm_tensat.egraph.memo import Memo
 from tvm_tensat.egraph.projection import project_tuples
 from tvm_tensat.egraph.report import Exploration, Iteration, Limits, RuleStatistics
 from tvm_tensat.egraph.rule import Rule
 from tvm_tensat.egraph.search import Search
-from tvm_tensat.egraph.template import Application, Memo
+from tvm_tensat.egraph.template import Application
 
 JOIN_ROWS_PER_NODE = 20  # a join may have this many rows for each e-node of the limit
 # A join is not interrupted, so none is begun that would outlast the time that is left; the rate

@@ -10,10 +10,11 @@ import numpy as np
 from tvm_tensat.egraph.columns import Ints
 from tvm_tensat.egraph.cycles import Dependence
 from tvm_tensat.egraph.egraph import FROM_INPUT, EGraph
+from tvm_tensat.egraph.memo import Memo
 from tvm_tensat.egraph.multi import Source
 from tvm_tensat.egraph.pattern import Matcher, Matches
 from tvm_tensat.egraph.rule import Rule
-from tvm_tensat.egraph.template import Memo, group_rows
+from tvm_tensat.egraph.template import group_rows
 
 
 @dataclass(frozen=True)

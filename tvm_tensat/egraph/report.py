@@ -59,11 +59,11 @@ class RuleStatistics:
     Attributes
     ----------
     matches, applied : int
-        New matches found, and those that were applied.
+        New matches found whose signature the rule does not refuse, and those that were applied.
     cyclic : int
         Matches discarded because they would close a cycle.
     refused : Counter of str
-        Signatures refused, by reason.
+        Signatures refused, each counted once, by reason.
     cut : list of str
         What back-off or a join limit took away, a line each.
     banned_until : int

@@ -17,18 +17,13 @@ from tvm_tensat.egraph.columns import Bools, Hashes, HashTable, Ints, extended, 
 from tvm_tensat.egraph.cycles import Dependence
 from tvm_tensat.egraph.egraph import EGraph
 from tvm_tensat.egraph.group import groups
+from tvm_tensat.egraph.memo import REFUSED, UNKNOWN, Memo
 from tvm_tensat.egraph.multi import Combined, combine, sources_of
 from tvm_tensat.egraph.pattern import JoinTooLarge, Matcher
 from tvm_tensat.egraph.prefilter import Changes, Prefilter
 from tvm_tensat.egraph.report import Limits, RuleStatistics
 from tvm_tensat.egraph.rule import Rule
-from tvm_tensat.egraph.template import (
-    Application,
-    Memo,
-    Template,
-    Wiring,
-    group_rows,
-)
+from tvm_tensat.egraph.template import Application
 
 
 class RuleSearch:
@@ -38,9 +33,11 @@ class RuleSearch:
         self.rule = rule
         self.number = number
         self.sources = sources_of(rule)
-        self.templates = memo.of_rule(rule)
+        self.memo = memo.of_rule(rule)
         self.statistics = RuleStatistics()
         self.seen_groups: set[bytes] = set()
+        self.refused: set[tuple[int, ...]] = set()  # signatures that are in the statistics
+        self.heads = tuple(source.head for source in self.sources)
         self.searched = -1  # the last iteration whose matches it has all seen
         self.waiting: Combined | None = None  # matches that were cut
 
@@ -63,6 +60,7 @@ class Search:
         self.seen = HashTable()  # of the matches handled
         self.changes = Changes()
         self.changed_at: Ints = np.empty(0, np.int64)  # iteration, by e-node
+        self.signature_of: Ints = np.empty(0, np.int64)  # by e-node
         self.prefilter = Prefilter(
             [[source.pattern for source in known.sources] for known in self.rules]
         )
@@ -81,6 +79,9 @@ class Search:
         self.changed_at[changed] = iteration
         possible, fresh = self.prefilter.possible(graph, changed)
         self.dependence = functools.cache(lambda: Dependence(graph))
+        self.signature_of = extended(self.signature_of, np.zeros(new_rows, np.int64))
+        rows = np.flatnonzero(changed)
+        self.signature_of[rows] = self.memo.signatures.of_rows(graph, rows, profile)
         candidates: list[tuple[RuleSearch, Combined]] = []
         found: list[Application] = []
         for known in self.rules:
@@ -99,7 +100,10 @@ class Search:
                     found += self.search_groups(known, matcher, profile)
                 else:
                     since = changed if up_to_date else self.changed_at > known.searched
-                    candidates.append((known, self.search(known, matcher, since)))
+                    matches = self.search(known, matcher, since)
+                    matches = matches.take(self.accepted(known, matches, profile))
+                    if len(matches) or known.waiting is not None:
+                        candidates.append((known, matches))
                 known.searched = iteration
             except JoinTooLarge as error:
                 known.ban(iteration, f"a join of {error.rows:,} rows not expanded")
@@ -117,10 +121,34 @@ class Search:
             matches = matches.take(np.flatnonzero(heavy))
         return matches
 
+    def accepted(self, known: RuleSearch, matches: Combined, profile: Ints) -> Ints:
+        """Run the rule on signatures that are new; return the matches that it does not refuse."""
+        signatures = self.signature_of[matches.rows]
+        template, some = known.memo.find(signatures)
+        unknown = False
+        for at in some.tolist():
+            signature = tuple(signatures[at].tolist())
+            if signature not in known.memo.reasons:
+                unknown = True
+                operators = self.graph.node_operator[matches.rows[at]].tolist()
+                profiles = profile[matches.variables[at]].tolist()
+                known.memo.learn(signature, self.memo.run(known.rule, operators, profiles))
+            self.count_refusal(known, signature)
+        if unknown:
+            template, _ = known.memo.find(signatures)
+        return np.flatnonzero(template >= 0)
+
+    def count_refusal(self, known: RuleSearch, signature: tuple[int, ...]) -> None:
+        """Note the reason, the first time that a signature is refused."""
+        reason = known.memo.reasons.get(signature)
+        if reason is not None and signature not in known.refused:
+            known.refused.add(signature)
+            known.statistics.refused[reason] += 1
+
     def new_matches(
         self, candidates: Sequence[tuple[RuleSearch, Combined]], profile: Ints, iteration: int
     ) -> list[Application]:
-        """Keep the matches that were not seen, and those that waited."""
+        """Keep what was not seen and what waited, no more of a rule than it may have."""
         if not candidates:
             return []
         identities = self.identities(candidates, profile)
@@ -134,10 +162,17 @@ class Search:
             begin += len(matches)
             known.statistics.matches += len(new)
             if known.waiting is not None:
-                new = known.waiting.on(self.graph).and_then(new)
+                held = known.waiting.on(self.graph)
+                new = held.take(self.accepted(known, held, profile)).and_then(new)
                 known.waiting = None
+            allowed = self.limits.matches << len(known.statistics.cut)
+            if len(new) > allowed:
+                more = len(new) - allowed
+                known.ban(iteration, f"{more:,} of {len(new):,} matches cut")
+                known.waiting = new.take(np.arange(allowed, len(new)))
+                new = new.take(np.arange(allowed))
             if len(new):
-                found += self.applications(known, new, profile, iteration)
+                found += self.applications(known, new)
             known.statistics.seconds += time.perf_counter() - began
         return found
 
@@ -161,62 +196,28 @@ class Search:
             found.append(total)
         return np.concatenate(found)
 
-    def applications(
-        self, known: RuleSearch, matches: Combined, profile: Ints, iteration: int
-    ) -> list[Application]:
-        """Look up the templates of matches, and keep as many as the rule may have now.
-
-        Matches that the rule refuses do not count against it.
-        """
-        operators = self.graph.node_operator[matches.rows]
-        signatures = np.concatenate([operators, profile[matches.variables]], axis=1)
-        first, group = group_rows(signatures)
-        by_wiring: dict[Wiring, list[Template]] = {}
-        wiring_of = np.full(len(first), -1)
-        place_of = np.zeros(len(first), np.int64)  # among the templates of that wiring
-        for at, signature in enumerate(signatures[first].tolist()):
-            template = self.template(known, tuple(signature), operators.shape[1])
-            if isinstance(template, str):
-                known.statistics.refused[template] += 1
-                continue
-            same = by_wiring.setdefault(template.wiring, [])
-            wiring_of[at] = list(by_wiring).index(template.wiring)
-            place_of[at] = len(same)
-            same.append(template)
-        accepted = np.flatnonzero(wiring_of[group] >= 0)
-        allowed = self.limits.matches << len(known.statistics.cut)
-        if len(accepted) > allowed:
-            more = len(accepted) - allowed
-            known.ban(iteration, f"{more:,} of {len(accepted):,} matches cut")
-            known.waiting = matches.take(accepted[allowed:])
-            accepted = accepted[:allowed]
+    def applications(self, known: RuleSearch, matches: Combined) -> list[Application]:
+        """Put the matches whose templates are wired alike together."""
+        template, _ = known.memo.find(self.signature_of[matches.rows])
+        group = known.memo.group_of[template]
         found = []
-        for number, (wiring, templates) in enumerate(by_wiring.items()):
-            some = accepted[wiring_of[group[accepted]] == number]
-            if not len(some):
-                continue
-            part = matches.take(some)
+        for number in np.flatnonzero(np.bincount(group)).tolist():
+            some = np.flatnonzero(group == number)
+            part = matches if len(some) == len(matches) else matches.take(some)
+            wiring, operators, types = known.memo.tables(number)
             found.append(
                 Application(
                     known.number,
                     wiring,
-                    np.array([each.operators for each in templates], np.int64),
-                    np.array([each.types for each in templates], np.int64),
-                    place_of[group[some]],
+                    operators,
+                    types,
+                    known.memo.place_of[template[some]],
                     part.variables,
                     part.roots,
                     part.rows,
-                    tuple(source.head for source in known.sources),
+                    known.heads,
                 )
             )
-        return found
-
-    def template(self, known: RuleSearch, signature: tuple[int, ...], terms: int) -> Template | str:
-        """Return the template of a signature, whose first `terms` numbers are operators."""
-        found = known.templates.get(signature)
-        if found is None:
-            found = self.memo.run(known.rule, signature[:terms], signature[terms:])
-            known.templates[signature] = found
         return found
 
     def search_groups(
@@ -235,20 +236,25 @@ class Search:
             self.dependence,
             known.seen_groups,
         ):
-            operators = self.graph.node_operator[group.rows]
-            signature = np.concatenate([operators, profile[group.variables]])
             known.statistics.matches += 1
-            template = self.template(known, tuple(signature.tolist()), len(operators))
-            if isinstance(template, str):
-                known.statistics.refused[template] += 1
+            signature = tuple(self.signature_of[group.rows].tolist())
+            template = known.memo.get(signature)
+            if template == UNKNOWN:
+                operators = self.graph.node_operator[group.rows].tolist()
+                profiles = profile[group.variables].tolist()
+                given = self.memo.run(known.rule, operators, profiles)
+                template = known.memo.learn(signature, given)
+            self.count_refusal(known, signature)
+            if template == REFUSED:
                 continue
+            wiring, operators, types = known.memo.tables(int(known.memo.group_of[template]))
             found.append(
                 Application(
                     known.number,
-                    template.wiring,
-                    np.array([template.operators], np.int64),
-                    np.array([template.types], np.int64),
-                    np.zeros(1, np.int64),
+                    wiring,
+                    operators,
+                    types,
+                    known.memo.place_of[[template]],
                     group.variables[None, :],
                     group.roots[None, :],
                     group.rows[None, :],

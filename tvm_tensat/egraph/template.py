@@ -7,7 +7,7 @@ and leaves a `Template`, which `instantiate` fills for all its matches together.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -15,9 +15,7 @@ import numpy as np
 
 from tvm_tensat.egraph.columns import Ints, first_of_equals, hash_matrix
 from tvm_tensat.egraph.egraph import EGraph
-from tvm_tensat.egraph.language import Language, Refusal
-from tvm_tensat.egraph.rule import Profile, Rule, Term
-from tvm_tensat.egraph.signature import likeness, targets
+from tvm_tensat.egraph.rule import Profile, Term
 
 
 @dataclass(frozen=True)
@@ -184,44 +182,6 @@ class Application:
             if target >= 0
         ]
         return self.rows[:, heads].ravel()
-
-
-class Memo:
-    """What rules gave for signatures; shared by the explorations over one language.
-
-    A signature is the operators matched and the profiles of the variables.
-    """
-
-    def __init__(self, language: Language) -> None:
-        self.language = language
-        self.profiles = Profiles()
-        self._known: dict[int, dict[tuple[int, ...], Template | str]] = {}
-        self._alike: dict[tuple[int, tuple[int, ...]], Hashable | None] = {}
-        self._rules: list[Rule] = []  # kept, so that no other rule gets the identity of one
-
-    def of_rule(self, rule: Rule) -> dict[tuple[int, ...], Template | str]:
-        """Return the templates of a rule, or the reasons why it refuses, by signature."""
-        if id(rule) not in self._known:
-            self._known[id(rule)] = {}
-            self._rules.append(rule)
-        return self._known[id(rule)]
-
-    def run(self, rule: Rule, operators: Sequence[int], profiles: Sequence[int]) -> Template | str:
-        """Run a rule on a signature; return its template, or the reason why it refuses."""
-        some = [self.profiles.profiles[number] for number in profiles]
-        try:
-            variables, _, results = targets(rule, self.language, operators, some)
-            return template_of(variables, results)
-        except Refusal as reason:
-            return str(reason)
-
-    def likeness(self, rule: Rule, signature: tuple[int, ...], terms: int) -> Hashable | None:
-        """Return what members of a group have in common, or None for a term that can be in none."""
-        key = id(rule), signature
-        if key not in self._alike:
-            some = [self.profiles.profiles[number] for number in signature[terms:]]
-            self._alike[key] = likeness(rule, self.language, signature[:terms], some)
-        return self._alike[key]
 
 
 def group_rows(columns: Ints) -> tuple[Ints, Ints]:
