@@ -77,16 +77,19 @@ def check_path(path: Path, some: Sequence[Law]) -> None:
         check_step(path.terms, step, some)
         assert hole >= 0
     for before, after, (_, step) in zip(programs[:-1], programs[1:], path.steps, strict=True):
-        # Outside the hole nothing changes: replacing the one term by the other gives the next.
-        assert {replaced(path.terms, root, step) for root in before} >= set(after) - set(before)
+        # Only the one term is replaced, in some of the places where it occurs.
+        for left, right in zip(before, after, strict=True):
+            assert differs_by(path.terms, left, right, step)
 
 
-def replaced(terms: Terms, root: int, step: Step) -> int:
-    """A term with one subterm replaced wherever it occurs."""
-    if root == step.before:
-        return step.after
-    operator, operands = terms.nodes[root]
-    return terms.intern(operator, [replaced(terms, each, step) for each in operands])
+def differs_by(terms: Terms, left: int, right: int, step: Step) -> bool:
+    """Whether one term becomes the other when some occurrences of a subterm are replaced."""
+    if left == right or (left, right) == (step.before, step.after):
+        return True
+    (operator, some), (other, others) = terms.nodes[left], terms.nodes[right]
+    return operator == other and all(
+        differs_by(terms, a, b, step) for a, b in zip(some, others, strict=True)
+    )
 
 
 def any_choice(graph: EGraph, seed: int) -> np.ndarray:
