@@ -240,6 +240,8 @@ class Matcher:
             at, inside = join(left, right, self.join_limit)
         else:
             at, inside = self._join_class(wanted, inner)
+        if not len(at):
+            return _no_matches(pattern), children[:0]
         for k in shared[1:]:
             same = table.variables[at, order[k]] == inner.variables[inside, k]
             at, inside = at[same], inside[same]
