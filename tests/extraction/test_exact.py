@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from tests.extraction.inside import solve_inside
@@ -40,8 +40,22 @@ def test_extraction_agrees_with_brute_force(problem: Problem):
             assert found.status == "optimal"
 
 
+# E-node 3 is dropped by its reduced cost (nothing cheaper than the known best uses it); the
+# relaxation then is 2e-5, which is no bound on the optimum of 1e-5.
+DROPPED_AT_THE_LIMIT = Problem(
+    node_class=np.array([0, 0, 1, 1]),
+    child_start=np.array([0, 1, 1, 2, 2]),
+    child_class=np.array([1, 0]),
+    node_cost=np.array([0.0, 2e-5, 0.0, 1e-5]),
+    roots=np.array([0]),
+    forbidden=np.zeros(4, dtype=np.bool_),
+    class_count=2,
+)
+
+
 @SOMETIMES
 @given(small_problems(), st.sampled_from(["highs", "cbc"]))
+@example(DROPPED_AT_THE_LIMIT, "highs")
 def test_solver_agrees_with_brute_force_where_nothing_is_enumerated(problem: Problem, solver: str):
     """The relaxation, cuts and branching, without reductions or enumeration doing the work."""
     expected = brute_force(problem)

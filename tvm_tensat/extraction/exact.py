@@ -181,11 +181,13 @@ class _Part:
             before = self.bound
             if relaxation.solve(self.context.left) != "OPTIMAL":
                 return
-            self.bound = max(self.bound, relaxation.objective / self.scale * (1 - TOLERANCE))
             x = np.clip(relaxation.values[:nodes], 0, 1)
             y = relaxation.values[nodes : nodes + classes]
             self._round(x)
+            # What `_fix` dropped is only known to be of no use below the limit.
             limit = min(cutoff, self.cost)
+            below = min(relaxation.objective / self.scale, limit) * (1 - TOLERANCE)
+            self.bound = max(self.bound, below)
             self._fix(relaxation, limit)
             if self.solved(cutoff):
                 return
