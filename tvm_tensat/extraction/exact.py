@@ -22,6 +22,7 @@ import numpy as np
 
 from tvm_tensat.extraction.choice import exact_cost, trim
 from tvm_tensat.extraction.greedy import greedy_dag
+from tvm_tensat.extraction.local import local_search
 from tvm_tensat.extraction.problem import Bools, Floats, Ints, Problem
 from tvm_tensat.extraction.program import SCALED_COST, Rows, solve_program
 from tvm_tensat.extraction.reductions import reduce_problem
@@ -95,7 +96,7 @@ def solve_reduced(problem: Problem, cutoff: float, context: Context, report: Rep
         for part, source in zip(parts, origin, strict=True):
             chosen_here = part.choice >= 0
             choice[source.class_origin[chosen_here]] = source.node_origin[part.choice[chosen_here]]
-        report(choice, sum(part.bound for part in parts))
+        report(choice, min(cutoff, sum(part.bound for part in parts)))
 
     def cutoff_of(part: _Part) -> float:
         return min(part.cost, cutoff - sum(other.bound for other in parts if other is not part))

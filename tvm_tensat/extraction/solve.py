@@ -11,6 +11,7 @@ import numpy as np
 from tvm_tensat.extraction.choice import exact_cost, trim
 from tvm_tensat.extraction.exact import solve_without_solver
 from tvm_tensat.extraction.greedy import greedy_dag, greedy_tree
+from tvm_tensat.extraction.local import local_search
 from tvm_tensat.extraction.problem import (
     ExtractionError,
     Ints,
@@ -39,6 +40,9 @@ _TENSAT_ORDER = {
 
 # A bound this close to the cost counts as a proof: the tolerances of the solvers allow no less.
 PROOF_TOLERANCE = 1e-6
+
+# The part of the time limit that local search may take before the exact method starts.
+LOCAL_SHARE = 0.2
 
 
 class _Best:
@@ -122,6 +126,9 @@ def extract(
     elif method.startswith("greedy"):
         status = "greedy"
     else:
+        # What is cheap to find is found first: reductions drop the more, the cheaper it is.
+        searched, finished = local_search(problem, greedy, begin + LOCAL_SHARE * time_limit)
+        best.offer(searched)
         small = restrict(problem, greedy >= 0)
         status = _improve(best, method, solver, small, begin + time_limit)
     gap = (best.cost - best.bound) / best.cost if best.cost > 0 else 0.0
