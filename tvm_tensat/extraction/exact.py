@@ -5,14 +5,15 @@
    must stay below so that the whole beats the incumbent (its cutoff).
 3. The linear relaxation of a part (`tvm_tensat.extraction.strong`) is tightened by violated loop
    formulas and must rows (`tvm_tensat.extraction.separation`). Its values guide a greedy
-   extraction to better incumbents; an e-node whose reduced cost lifts the bound above the cutoff
-   is dropped.
+   extraction to better incumbents, the last of them improved by local search; an e-node whose
+   reduced cost lifts the bound above the cutoff is dropped.
 4. If that dropped much, the part goes back to 1. Otherwise the integer program with all cuts is
    solved, with order rows inside strongly connected components.
 """
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,15 +24,14 @@ import numpy as np
 from tvm_tensat.extraction.choice import exact_cost, trim
 from tvm_tensat.extraction.greedy import greedy_dag
 from tvm_tensat.extraction.local import local_search
-from tvm_tensat.extraction.problem import Bools, Floats, Ints, Problem
+from tvm_tensat.extraction.problem import Bools, Ints, Problem
 from tvm_tensat.extraction.program import SCALED_COST, Rows, solve_program
 from tvm_tensat.extraction.reductions import reduce_problem
 from tvm_tensat.extraction.relaxation import Relaxation
-from tvm_tensat.extraction.separation import LoopSeparator, violated_groups
+from tvm_tensat.extraction.separation import Separator
 from tvm_tensat.extraction.split import select, split
 from tvm_tensat.extraction.strong import (
     Structure,
-    group_rows,
     start_values,
     strong_program,
     structure,
@@ -44,6 +44,12 @@ WORTH_REDUCING = 0.1
 
 # Cutting stops when so many rounds in a row each close less than a thousandth of the gap.
 IDLE_ROUNDS = 30
+
+# The relaxation guides greedy extraction once in so many rounds: it takes as long as they do.
+ROUNDS_A_CHOICE = 5
+
+# The part of the time left that local search may take before a part is solved further.
+LOCAL_SHARE = 0.1
 
 # Costs are compared with this relative tolerance, below that of a proof (1e-6).
 TOLERANCE = 1e-7
@@ -175,16 +181,26 @@ class _Part:
         relaxation = Relaxation(
             strong_program(self.known, self.scale, ordered=False), self.context.solver
         )
-        separator = LoopSeparator(self.known)
-        nodes, classes = len(self.problem.node_class), self.problem.class_count
+        self._cut(relaxation, self.known, cutoff)
+        if self.solved(cutoff) or not len(relaxation.values):
+            return
+        # Once a part, for it takes as long as many rounds: a better choice fixes more e-nodes.
+        deadline = time.monotonic() + LOCAL_SHARE * self.context.left
+        self.offer(local_search(self.problem, self._guided(relaxation), deadline)[0])
+        self._fix(relaxation, min(cutoff, self.cost))
+
+    def _cut(self, relaxation: Relaxation, known: Structure, cutoff: float) -> None:
+        """Solve the relaxation, round, fix, and add violated rows, until that leads no further."""
+        separator = Separator(known)
         idle = 0
-        while idle < IDLE_ROUNDS and self.context.left > 0:
+        for number in itertools.count():
+            if idle == IDLE_ROUNDS or self.context.left <= 0:
+                return
             before = self.bound
             if relaxation.solve(self.context.left) != "OPTIMAL":
                 return
-            x = np.clip(relaxation.values[:nodes], 0, 1)
-            y = relaxation.values[nodes : nodes + classes]
-            self._round(x)
+            if number % ROUNDS_A_CHOICE == 0:
+                self.offer(self._guided(relaxation))
             # What `_fix` dropped is only known to be of no use below the limit.
             limit = min(cutoff, self.cost)
             below = min(relaxation.objective / self.scale, limit) * (1 - TOLERANCE)
@@ -194,13 +210,7 @@ class _Part:
                 return
             closed = (self.bound - before) / (limit - before)
             idle = idle + 1 if closed < 1e-3 else 0
-            cuts = []
-            wanted = violated_groups(self.known, x, y)
-            if wanted.any():
-                cuts.append(group_rows(self.known, wanted))
-            loops = separator.rows(x, y)
-            if loops is not None:
-                cuts.append(loops)
+            cuts = separator.cuts(relaxation.values)
             if not cuts:
                 return
             for rows in cuts:
@@ -214,10 +224,10 @@ class _Part:
             self.offer(choice)
         self.bound = min(limit, self.cost)
 
-    def _round(self, x: Floats) -> None:
+    def _guided(self, relaxation: Relaxation) -> Ints:
         """Extract greedily with e-nodes the cheaper the more the relaxation uses them."""
-        guided = replace(self.problem, node_cost=self.problem.node_cost * (1.0001 - x))
-        self.offer(greedy_dag(guided))
+        x = np.clip(relaxation.values[: len(self.problem.node_class)], 0, 1)
+        return greedy_dag(replace(self.problem, node_cost=self.problem.node_cost * (1.0001 - x)))
 
     def _fix(self, relaxation: Relaxation, limit: float) -> None:
         nodes = len(self.problem.node_class)

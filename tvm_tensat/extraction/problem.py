@@ -68,8 +68,9 @@ class Solution:
     gap : float
         ``(cost - bound) / cost``, 0 for a cost of 0.
     status : str
-        ``"optimal"`` (proven, to a relative 1e-6), ``"greedy"`` (no proof was tried) or
-        ``"feasible: <why it stopped>"``; ``"optimal (<remark>)"`` where the solver needed help.
+        ``"optimal"`` (proven, to a relative 1e-6), ``"greedy"`` or ``"local optimum"`` (no proof
+        was tried) or ``"feasible: <why it stopped>"``; ``"optimal (<remark>)"`` where the solver
+        needed help.
     seconds : float
         Wall-clock time of the extraction.
     method : str

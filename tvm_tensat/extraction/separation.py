@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import maximum_flow
 
 from tvm_tensat.extraction.problem import Bools, Floats, Ints
 from tvm_tensat.extraction.program import Rows, block
-from tvm_tensat.extraction.strong import Structure, inner_edges
+from tvm_tensat.extraction.strong import Structure, group_rows, inner_edges
 
 # A row is worth adding when it is violated by this much.
 VIOLATION = 1e-3
@@ -123,8 +123,8 @@ class _Network:
         return side
 
 
-class LoopSeparator:
-    """Finds violated loop formulas by minimum cuts, component by component.
+class Separator:
+    """Finds violated must rows, and loop formulas by minimum cuts, component by component.
 
     For a class c the set L that contains c and minimizes the right-hand side of its loop formula
     is wanted. If every e-node had at most one child in the component, that would be a minimum cut
@@ -145,7 +145,17 @@ class LoopSeparator:
             for component in np.flatnonzero(known.component_size > 1).tolist()
         ]
 
-    def rows(self, x: Floats, y: Floats) -> Rows | None:
+    def cuts(self, values: Floats) -> list[Rows]:
+        """Return rows that the values of a relaxation's variables (x, y) violate."""
+        nodes = len(self.known.problem.node_class)
+        x = np.clip(values[:nodes], 0, 1)
+        y = values[nodes : nodes + self.known.problem.class_count]
+        wanted = violated_groups(self.known, x, y)
+        found = [group_rows(self.known, wanted)] if wanted.any() else []
+        loops = self._loops(x, y)
+        return found if loops is None else [*found, loops]
+
+    def _loops(self, x: Floats, y: Floats) -> Rows | None:
         """Return violated loop formulas, None where none was found."""
         found: list[tuple[int, Ints]] = []
         for network in self.networks:

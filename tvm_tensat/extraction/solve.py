@@ -27,6 +27,7 @@ from tvm_tensat.extraction.restrict import Restricted, live_nodes, restrict
 METHODS = (
     "greedy-tree",
     "greedy-dag",
+    "local-search",
     "ilp",
     "ilp-tensat-real",
     "ilp-tensat-integer",
@@ -83,6 +84,7 @@ def extract(
     *,
     solver: str = "highs",
     time_limit: float = 60.0,
+    start: Ints | None = None,
 ) -> Solution:
     """Extract a cheap acyclic graph: the cheapest one where the method proves it in time.
 
@@ -91,15 +93,19 @@ def extract(
     problem : Problem
         The e-graph; costs in seconds.
     method : str
-        ``"greedy-tree"``, ``"greedy-dag"``: see `tvm_tensat.extraction.greedy`. ``"ilp"``: exact,
-        see `tvm_tensat.extraction.exact`. ``"ilp-tensat-real"``, ``"ilp-tensat-integer"``: TENSAT's
-        integer program as published, with real or integer order variables; ``"ilp-no-cycles"``:
-        without them, for e-graphs whose cycles were filtered (elsewhere cycles are cut off and the
-        program is solved again); see `tvm_tensat.extraction.formulations`.
+        ``"greedy-tree"``, ``"greedy-dag"``: see `tvm_tensat.extraction.greedy`;
+        ``"local-search"``: greedy DAG, improved, see `tvm_tensat.extraction.local`. ``"ilp"``:
+        exact, see `tvm_tensat.extraction.exact`. ``"ilp-tensat-real"``, ``"ilp-tensat-integer"``:
+        TENSAT's integer program as published, with real or integer order variables;
+        ``"ilp-no-cycles"``: without them, for e-graphs whose cycles were filtered (elsewhere cycles
+        are cut off and the program is solved again); see `tvm_tensat.extraction.formulations`.
     solver : {"highs", "cbc", "gurobi"}
         Who solves integer programs, through python-mip, on one thread.
     time_limit : float
         Seconds for the whole call. It holds to 5% plus the start of a process.
+    start : (classes,) int64, optional
+        A choice that is known, such as the last one before some costs changed; the methods that
+        improve a choice begin with it where it is an extraction and cheaper than theirs.
 
     Returns
     -------
@@ -126,11 +132,9 @@ def extract(
     elif method.startswith("greedy"):
         status = "greedy"
     else:
-        # What is cheap to find is found first: reductions drop the more, the cheaper it is.
-        searched, finished = local_search(problem, greedy, begin + LOCAL_SHARE * time_limit)
-        best.offer(searched)
-        small = restrict(problem, greedy >= 0)
-        status = _improve(best, method, solver, small, begin + time_limit)
+        if start is not None:
+            best.offer(start)
+        status = _improve(best, method, solver, greedy, begin, time_limit)
     gap = (best.cost - best.bound) / best.cost if best.cost > 0 else 0.0
     return Solution(
         choice=best.choice,
@@ -143,11 +147,22 @@ def extract(
     )
 
 
-def _improve(best: _Best, method: str, solver: str, small: Restricted, deadline: float) -> str:
+def _improve(
+    best: _Best, method: str, solver: str, greedy: Ints, begin: float, time_limit: float
+) -> str:
     """Improve and prove as far as time allows; return the status."""
     remark = ""
+    deadline = begin + time_limit
     try:
+        if method == "local-search":
+            searched, finished = local_search(best.problem, greedy, deadline)
+            best.offer(searched)
+            return "local optimum" if finished else "feasible: time limit"
+        small = restrict(best.problem, greedy >= 0)
         if method == "ilp":
+            # What is cheap to find is found first: reductions drop the more, the cheaper it is.
+            searched, _ = local_search(best.problem, greedy, begin + LOCAL_SHARE * time_limit)
+            best.offer(searched)
             reason = _reduce_and_solve(best, solver, small, deadline)
         else:
             reason, remark = _solve_tensat(best, method, solver, small, deadline)

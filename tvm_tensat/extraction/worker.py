@@ -46,6 +46,10 @@ def main() -> None:
         from tvm_tensat.extraction.exact import solve_and_send
 
         solve_and_send(*[*arguments, send])
+    elif name == "pool":
+        from tvm_tensat.extraction.pool import solve_pool
+
+        solve_pool(*[*arguments, send])
     else:
         raise ValueError(f"unknown task {name!r}")
     send(("done",))
