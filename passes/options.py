@@ -46,6 +46,16 @@ class TensatOptions:
     extractor: str = _option("ilp", "how the cheapest graph is chosen", choices=METHODS)
     solver: str = _option("highs", "solver behind python-mip", choices=("highs", "cbc"))
     extract_seconds: float = _option(10.0, "most time of one extraction", unit="seconds")
+    candidates: int = _option(
+        3,
+        "most forms to race against the input: the cheapest, the cheapest with a mistrust of new "
+        "kernels, and the next cheapest that differ from it",
+    )
+    egraphs: Path | None = _option(
+        None,
+        "folder for the e-graphs with their costs, a file in egraph-serialize JSON each, which "
+        "`tvmc extract` reads",
+    )
     check: bool = _option(True, "compare outputs with the input's on random inputs")
     race: bool = _option(True, "measure both and return the input unless the result is faster")
     seed: int = _option(0, "seed of the random inputs")
@@ -58,7 +68,7 @@ class TensatOptions:
                 raise ValueError(
                     f"option {option.name}={value!r}: expected one of {', '.join(choices)}"
                 )
-        for name in ("iterations", "nodes", "explore_seconds", "extract_seconds"):
+        for name in ("iterations", "nodes", "explore_seconds", "extract_seconds", "candidates"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"option {name}={getattr(self, name)}: expected more than 0")
         if self.k_multi < 0:

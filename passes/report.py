@@ -37,6 +37,8 @@ class BlockReport:
     rewrites : tuple of str
         The rewrites that lead from the input to the chosen graph, one after another; one line that
         says so where they are too many.
+    remarks : tuple of str
+        What else the user should know.
     """
 
     function: str
@@ -55,6 +57,7 @@ class BlockReport:
     failures: tuple[str, ...]
     rules_used: dict[str, int]
     rewrites: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass
@@ -64,7 +67,8 @@ class Report:
     Attributes
     ----------
     verdict : str
-        What was returned: ``"optimized"``, ``"optimized, cautiously"`` or ``"unchanged"``.
+        What was returned: ``"unchanged"``, or the name of a form; see `Optimized.forms` in
+        `tvm_tensat.passes.segment`.
     reasons : list of str
         Why, and everything else the user should know.
     blocks : list of BlockReport
@@ -120,6 +124,7 @@ def _block_lines(block: BlockReport) -> list[str]:
         f"{block.kernels_failed} failed",
     ]
     lines += [f"      failed: {failure}" for failure in block.failures]
+    lines += [f"    {remark}" for remark in block.remarks]
     if block.rules_used:
         used = sorted(block.rules_used.items(), key=lambda item: -item[1])
         lines.append("    chosen: " + ", ".join(f"{name} {count}" for name, count in used))

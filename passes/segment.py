@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from tvm_tensat.cost.nodes import Device, NodeCosts
-from tvm_tensat.egraph import FROM_INPUT, EGraph, Limits, Memo, explore
+from tvm_tensat.egraph import FROM_INPUT, EGraph, Limits, Memo, explore, write_egraph
 from tvm_tensat.egraph.egraph import Ints
 from tvm_tensat.egraph.explain import PathTooLong
 from tvm_tensat.egraph.path import lines, path_to
 from tvm_tensat.egraph.rule import Rule
-from tvm_tensat.extraction import Solution, extract
+from tvm_tensat.extraction import Solution, extract, extract_pool
 from tvm_tensat.extraction.egraph import problem_of
 from tvm_tensat.passes.options import TensatOptions
 from tvm_tensat.passes.phases import Phases
@@ -30,10 +30,17 @@ MOST_ROUNDS = 8
 # A smaller predicted gain, as a share of the input's cost, is none: no race could confirm it.
 LEAST_GAIN = 0.001
 
+# Other candidates than the cheapest must spend this share of its time otherwise, and may be
+# predicted to take this much longer: less is no difference that a race sees, more is no candidate.
+DIFFERENCE = 0.02
+MOST_COST = 1.03
+
 # The cautious candidate's mistrust of new kernels. Predictions of whole models were off by up to
 # 15%; resnet50 joined ten convolutions for a predicted 8% that the race did not confirm.
 CAUTION = 0.25
 
+
+CHEAPEST, CAUTIOUS = "optimized", "optimized, cautiously"
 
 Bindings = tuple[Any, ...]  # a way to write a segment
 
@@ -44,16 +51,15 @@ class Optimized:
 
     Attributes
     ----------
-    cheapest : Bindings or None
-        None where nothing is cheaper than the input.
-    cautious : Bindings or None
-        The cheapest when kernels that the input does not have are charged `CAUTION` more, where
-        that is another graph: kernels measured singly are no exact model of a whole.
+    forms : dict of str to Bindings
+        By name; empty where nothing is cheaper than the input. `CHEAPEST` is the cheapest,
+        `CAUTIOUS` the cheapest when kernels that the input does not have are charged `CAUTION`
+        more (kernels measured singly are no exact model of a whole), the others are the next
+        cheapest that differ from it.
     report : BlockReport
     """
 
-    cheapest: Bindings | None
-    cautious: Bindings | None
+    forms: dict[str, Bindings]
     report: BlockReport
 
 
@@ -89,13 +95,12 @@ def optimize_segment(
     search = _Search(graph, language, read, rules, device, options, phases)
     search.measure(search.input_nodes())
     solution, rows = search.choose(caution=0.0)
-    if solution.cost > (1.0 - LEAST_GAIN) * search.input_cost():
-        return Optimized(None, None, search.report(where, exploration, solution, rows))
-    _, others = search.choose(CAUTION)
+    worth = solution.cost <= (1.0 - LEAST_GAIN) * search.input_cost()
+    chosen = search.candidates(rows) if worth else {}
     with phases("write"):
-        cheapest = search.write(rows)
-        cautious = None if set(others) == set(rows) else search.write(others)
-    return Optimized(cheapest, cautious, search.report(where, exploration, solution, rows))
+        forms = {name: search.write(rows) for name, rows in chosen.items()}
+        remarks = search.save("-".join(where).replace(" ", "-"))
+    return Optimized(forms, search.report(where, exploration, solution, rows, remarks))
 
 
 class _Search:
@@ -114,7 +119,9 @@ class _Search:
         self.graph, self.language, self.read, self.rules = graph, language, read, rules
         self.options, self.phases = options, phases
         self.costs = NodeCosts(graph, language, device)
+        self.roots = [number for _, number in read.roots]
         self.rounds = 0
+        self.choice: Ints | None = None  # the last one
 
     def input_nodes(self) -> Ints:
         """Rows of the input's e-nodes, those that congruence has merged away included."""
@@ -141,23 +148,66 @@ class _Search:
             By how much more than they cost kernels that the input does not have are charged.
         """
         known = np.isin(self.costs.node_signature, self.costs.node_signature[self.input_nodes()])
-        roots = [number for _, number in self.read.roots]
         for _ in range(MOST_ROUNDS):
             self.rounds += 1
             values = self.costs.costs()
             values[~known] *= 1.0 + caution
-            problem, rows, _ = problem_of(self.graph, roots, values)
+            problem, rows, _ = problem_of(self.graph, self.roots, values)
             with self.phases("extract"):
                 solution = extract(
                     problem,
                     self.options.extractor,
                     solver=self.options.solver,
                     time_limit=self.options.extract_seconds,
+                    start=self.choice,
                 )
+            self.choice = solution.choice
             chosen = rows[solution.choice[solution.choice >= 0]]
             if not self.measure(chosen):
                 break
         return solution, chosen
+
+    def candidates(self, cheapest: Ints) -> dict[str, Ints]:
+        """Return the rows of the forms that are worth a race, at most `options.candidates`."""
+        found = {CHEAPEST: cheapest}
+        most = self.options.candidates
+        if most > 1:
+            _, rows = self.choose(CAUTION)
+            _add(found, CAUTIOUS, rows)
+        if len(found) < most and self.options.extractor == "ilp":
+            # Only kernels whose time is known: a guess is no reason to build another form.
+            values = self.costs.costs()
+            everything = np.arange(len(values))
+            guessed = np.isin(self.costs.node_signature, self.costs.unmeasured(everything))
+            values[guessed] = np.inf
+            problem, rows_of, _ = problem_of(self.graph, self.roots, values)
+            with self.phases("extract"):
+                pool = extract_pool(
+                    problem,
+                    most,
+                    difference=DIFFERENCE,
+                    most_cost=MOST_COST,
+                    solver=self.options.solver,
+                    time_limit=self.options.extract_seconds,
+                    start=self.choice,
+                )
+            for member in pool:
+                if len(found) < most:
+                    rows = rows_of[member.choice[member.choice >= 0]]
+                    _add(found, f"optimized, alternative {len(found)}", rows)
+        return found
+
+    def save(self, name: str) -> tuple[str, ...]:
+        """Write the e-graph and its costs where the options say; return a remark if that failed."""
+        folder = self.options.egraphs
+        if folder is None:
+            return ()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_egraph(folder / f"{name}.json", self.graph, self.roots, self.costs.costs())
+        except OSError as error:
+            return (f"the e-graph was not saved: {error}",)
+        return ()
 
     def write(self, rows: Ints) -> Bindings:
         """Emit the chosen e-nodes as bindings."""
@@ -172,7 +222,12 @@ class _Search:
         return tuple(write_segment(self.read, choice, graph.find))
 
     def report(
-        self, where: tuple[str, str], exploration: Any, solution: Solution, rows: Ints
+        self,
+        where: tuple[str, str],
+        exploration: Any,
+        solution: Solution,
+        rows: Ints,
+        remarks: tuple[str, ...],
     ) -> BlockReport:
         """Collect the figures of this segment."""
         makers = self.graph.node_rule[rows]
@@ -201,12 +256,19 @@ class _Search:
             failures=tuple(failures),
             rules_used=used,
             rewrites=self.rewrites(rows),
+            remarks=remarks,
         )
 
     def rewrites(self, rows: Ints) -> tuple[str, ...]:
         """Return the rewrites that lead to the chosen e-nodes, as text."""
         try:
-            path = path_to(self.graph, self.rules, [n for _, n in self.read.roots], rows)
+            path = path_to(self.graph, self.rules, self.roots, rows)
         except PathTooLong as error:
             return (f"not listed: {error}",)
         return tuple(lines(path, self.rules))
+
+
+def _add(found: dict[str, Ints], name: str, rows: Ints) -> None:
+    """Add a form unless it is there already."""
+    if all(set(rows.tolist()) != set(other.tolist()) for other in found.values()):
+        found[name] = rows

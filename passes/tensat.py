@@ -21,7 +21,7 @@ from tvm_tensat.passes.judge import Judge
 from tvm_tensat.passes.options import TensatOptions
 from tvm_tensat.passes.phases import Phases
 from tvm_tensat.passes.report import Report
-from tvm_tensat.passes.segment import LEAST_GAIN, optimize_segment
+from tvm_tensat.passes.segment import CHEAPEST, LEAST_GAIN, Bindings, optimize_segment
 from tvm_tensat.relax.fold import fold_weights
 from tvm_tensat.relax.language import RelaxLanguage
 from tvm_tensat.relax.plan import FunctionPlan, Kept, Segment, plan_function
@@ -94,13 +94,11 @@ class _Run:
         if not any(plan.segments for plan in plans.values()):
             self.report.reasons.append("no dataflow block with operators to rewrite")
             return module
-        cheapest, cautious = self.rewrite(plans)
-        if not cheapest:
+        forms = self.rewrite(plans)
+        if not forms:
             self.report.reasons.append(f"no form was found that is {LEAST_GAIN:.1%} cheaper")
             return module
-        candidates = {"optimized": self.finish(module, plans, cheapest)}
-        if cautious:
-            candidates["optimized, cautiously"] = self.finish(module, plans, cautious)
+        candidates = {name: self.finish(module, plans, written) for name, written in forms.items()}
         judge = Judge(self.target, self.hardware, self.options, self.report, self.phases)
         return judge.choose(module, candidates)
 
@@ -128,30 +126,29 @@ class _Run:
                         self.report.kept.append(f"{count} bindings of {name}: {piece.reason}")
         return plans
 
-    def rewrite(self, plans: dict[str, FunctionPlan]) -> tuple[Written, Written]:
-        """Optimize every segment; the second result is cautious, empty if that is no difference."""
+    def rewrite(self, plans: dict[str, FunctionPlan]) -> dict[str, Written]:
+        """Optimize every segment; return the forms by name, none where nothing is cheaper."""
         rules = all_rules(self.options.numerics)
         language = RelaxLanguage()
         memo = Memo(language)
         device = self.device()
-        cheapest: Written = {}
-        cautious: Written = {}
-        differ = False
+        made: list[tuple[str, Segment, dict[str, Bindings]]] = []
         for name, plan in plans.items():
             for number, segment in enumerate(plan.segments):
                 where = name, f"segment {number}"
-                made = optimize_segment(
+                found = optimize_segment(
                     segment, where, rules, language, memo, device, self.options, self.phases
                 )
-                if made is None:
+                if found is None:
                     continue
-                self.report.blocks.append(made.report)
-                if made.cheapest is not None:
-                    cheapest.setdefault(name, {})[segment] = made.cheapest
-                    careful = made.cautious or made.cheapest
-                    cautious.setdefault(name, {})[segment] = careful
-                    differ = differ or made.cautious is not None
-        return cheapest, cautious if differ else {}
+                self.report.blocks.append(found.report)
+                if found.forms:
+                    made.append((name, segment, found.forms))
+        forms: dict[str, Written] = {form: {} for _, _, known in made for form in known}
+        for form, written in forms.items():
+            for name, segment, known in made:
+                written.setdefault(name, {})[segment] = known.get(form, known[CHEAPEST])
+        return forms
 
     def device(self) -> Device:
         """Open the cost store and calibrate the estimate, as far as options and machine allow."""

@@ -42,7 +42,12 @@ def tvmc(folder: Path) -> Command:
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
-        ["tests.cli.conftest", "tvm_tensat.cli.compile", "tvm_tensat.cli.run"]
+        [
+            "tests.cli.conftest",
+            "tvm_tensat.cli.compile",
+            "tvm_tensat.cli.extract",
+            "tvm_tensat.cli.run",
+        ]
     )
 
     def run(*arguments: object) -> Done:

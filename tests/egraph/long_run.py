@@ -8,15 +8,12 @@ Each case goes through the plain e-graph (equal classes, equal extraction costs)
 
 from __future__ import annotations
 
-import argparse
 import sys
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hypothesis import Phase, seed, settings
-
 from tests.egraph import test_against_oracle, test_cycles, test_explain
+from tests.long_run import parser, run
 
 TESTS: tuple[Callable[..., Any], ...] = (
     test_against_oracle.test_random_laws_on_random_terms_give_the_oracles_e_graph,
@@ -27,23 +24,8 @@ TESTS: tuple[Callable[..., Any], ...] = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the tests; return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cases", type=int, default=20_000, help="of each test")
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args(arguments)
-    for test in TESTS:
-        began = time.perf_counter()
-        # Hypothesis offers no way to change the settings of a test that has some.
-        own = test._hypothesis_internal_use_settings  # type: ignore[attr-defined]
-        test._hypothesis_internal_use_settings = settings(  # type: ignore[attr-defined]
-            own,
-            max_examples=options.cases,
-            database=None,
-            phases=(Phase.generate, Phase.shrink),
-        )
-        seed(options.seed)(test)()
-        seconds = time.perf_counter() - began
-        print(f"{test.__name__}: {options.cases:,} cases passed in {seconds:.0f} s", flush=True)
+    options = parser(__doc__, 20_000).parse_args(arguments)
+    run(TESTS, options.cases, options.seed)
     return 0
 
 

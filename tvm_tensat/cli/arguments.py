@@ -52,6 +52,9 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     commands.add_parser("compile", help="model file to shared library", fill=_add_compile)
     commands.add_parser("run", help="run a compiled model, print its time", fill=_add_run)
+    commands.add_parser(
+        "extract", help="the cheapest graph of an e-graph in a file", fill=_add_extract
+    )
     return parser
 
 
@@ -128,6 +131,40 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         help="runs in each measurement, of which the mean is taken (default: %(default)s)",
     )
     add("--print-top", type=_positive, metavar="N", help="print the N largest values of outputs")
+    _add_verbose(parser)
+
+
+def _add_extract(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Extract the cheapest acyclic graph of an e-graph, each e-node counted once, and print "
+        "its cost, the proven bound and the choice as JSON. Costs are in the file's unit."
+    )
+    add = parser.add_argument
+    add(
+        "egraph",
+        type=Path,
+        metavar="EGRAPH",
+        help="egraph-serialize JSON, as --tensat-egraphs of `tvmc compile` writes it",
+    )
+    from tvm_tensat.extraction import METHODS, SOLVERS
+
+    add("--method", choices=METHODS, default="ilp", help="default: %(default)s")
+    add("--solver", choices=SOLVERS, default="highs", help="default: %(default)s")
+    add(
+        "--time-limit",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="the best found by then is printed, with its bound (default: %(default)s)",
+    )
+    add(
+        "--pool",
+        type=_positive,
+        default=1,
+        metavar="N",
+        help="print up to N graphs: the cheapest, and the next that differ (default: %(default)s)",
+    )
+    add("-o", "--output", type=Path, metavar="FILE", help="write the JSON there instead")
     _add_verbose(parser)
 
 

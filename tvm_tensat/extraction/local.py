@@ -115,14 +115,8 @@ class _Search:
 
     def _switch(self, number: int, node: int) -> bool:
         """Choose an e-node in its class; False, and nothing is changed, if that closes a cycle."""
-        rank = self.order.rank
-        above = [child for child in self.children[node] if rank[child] >= rank[number]]
-        if above:
-            reached = self._reached(above, rank[number])
-            if number in reached:
-                return False
-            # This also is an order along the old choice, so that an undo leaves it as it is.
-            self.order.move_before(number, reached)
+        if not self._make_room(number, node):
+            return False
         self.done.append((number, self.choice[number], self.cost))
         self._choose(number, node)
         return True
@@ -130,8 +124,21 @@ class _Search:
     def _undo(self, mark: int) -> None:
         while len(self.done) > mark:
             number, node, cost = self.done.pop()
+            # Later switches may have moved this class below children that it had before.
+            self._make_room(number, node)
             self._choose(number, node)
             self.cost = cost
+
+    def _make_room(self, number: int, node: int) -> bool:
+        """Rank the children of an e-node below its class; False if one leads to the class."""
+        rank = self.order.rank
+        above = [child for child in self.children[node] if rank[child] >= rank[number]]
+        if above:
+            reached = self._reached(above, rank[number])
+            if number in reached:
+                return False
+            self.order.move_before(number, reached)
+        return True
 
     def _choose(self, number: int, node: int) -> None:
         old = self.choice[number]

@@ -36,7 +36,7 @@ from tvm_tensat.extraction.program import SCALED_COST, Program, Rows, block, sol
 from tvm_tensat.extraction.relaxation import Relaxation
 from tvm_tensat.extraction.restrict import restrict
 from tvm_tensat.extraction.separation import Separator
-from tvm_tensat.extraction.solve import extract
+from tvm_tensat.extraction.solve import Progress, extract
 from tvm_tensat.extraction.strong import Structure, strong_program, structure
 from tvm_tensat.extraction.tensat import chosen
 
@@ -53,6 +53,7 @@ def extract_pool(
     solver: str = "highs",
     time_limit: float = 60.0,
     start: Ints | None = None,
+    progress: Progress | None = None,
 ) -> list[Solution]:
     """Extract the cheapest graph and the next best that differ from it and from each other.
 
@@ -65,7 +66,7 @@ def extract_pool(
         The share of the cost of each earlier member that later ones must spend on other e-nodes.
     most_cost : float
         The most that a member may cost, as a multiple of the first one's cost; at least 1.
-    solver, start
+    solver, start, progress
         As in `extract`.
     time_limit : float
         Seconds for the whole call; half of it at most goes to the first member.
@@ -89,7 +90,9 @@ def extract_pool(
             f" {difference}, {most_cost} and {count}"
         )
     begin = time.monotonic()
-    first = extract(problem, solver=solver, time_limit=time_limit / 2, start=start)
+    first = extract(
+        problem, solver=solver, time_limit=time_limit / 2, start=start, progress=progress
+    )
     pool = [first]
     if count == 1 or first.cost == 0:
         return pool

@@ -3,15 +3,45 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tvm_tensat.extraction.problem import ExtractionError, Problem
+from tvm_tensat.extraction.problem import ExtractionError, Ints, Problem
+
+
+@dataclass(frozen=True)
+class Named:
+    """A problem read from a file, with the file's names.
+
+    Parameters
+    ----------
+    problem : Problem
+    nodes, classes : list of str
+        By the numbers in the problem.
+    """
+
+    problem: Problem
+    nodes: list[str]
+    classes: list[str]
+
+    def choice(self, choice: Ints) -> dict[str, str]:
+        """Return the e-node chosen in each class, by names."""
+        return {
+            self.classes[number]: self.nodes[node]
+            for number, node in enumerate(choice.tolist())
+            if node >= 0
+        }
 
 
 def problem_from_json(path: str | Path) -> Problem:
+    """Read the problem of a file, without its names; see `named_problem_from_json`."""
+    return named_problem_from_json(path).problem
+
+
+def named_problem_from_json(path: str | Path) -> Named:
     """Read an e-graph in the JSON form of the egraph-serialize project.
 
     The file has ``nodes`` (by name: ``eclass``, ``cost``, ``children`` as names of nodes, any node
@@ -25,7 +55,7 @@ def problem_from_json(path: str | Path) -> Problem:
 
     Returns
     -------
-    Problem
+    Named
         Costs are taken as they are (the unit is the file's).
 
     Raises
@@ -65,7 +95,7 @@ def problem_from_json(path: str | Path) -> Problem:
     unknown = [name for name in root_names if name not in class_number]
     if unknown:
         raise ExtractionError(f"{path}: root class {unknown[0]!r} has no e-node in 'nodes'")
-    return Problem(
+    problem = Problem(
         node_class=np.array([class_number[name] for name in class_names], dtype=np.int64),
         child_start=np.array(child_start, dtype=np.int64),
         child_class=np.array(child_class, dtype=np.int64),
@@ -74,3 +104,4 @@ def problem_from_json(path: str | Path) -> Problem:
         forbidden=np.array(forbidden, dtype=np.bool_),
         class_count=len(class_number),
     )
+    return Named(problem, list(nodes), list(class_number))

@@ -46,11 +46,16 @@ PROOF_TOLERANCE = 1e-6
 LOCAL_SHARE = 0.2
 
 
+Progress = Callable[[float, float], None]
+"""Receives the cost of the best extraction so far and the bound, whenever one has changed."""
+
+
 class _Best:
     """The best extraction so far, with what is proven about the optimum."""
 
-    def __init__(self, problem: Problem, choice: Ints) -> None:
+    def __init__(self, problem: Problem, choice: Ints, progress: Progress | None) -> None:
         self.problem = problem
+        self.progress = progress
         self.choice = choice
         self.cost = exact_cost(problem, choice)
         self.bound = 0.0
@@ -64,6 +69,7 @@ class _Best:
         cost = exact_cost(self.problem, kept)
         if cost < self.cost:
             self.choice, self.cost = kept, cost
+            self._tell()
         return True
 
     def prove(self, bound: float, who: str) -> None:
@@ -72,6 +78,11 @@ class _Best:
             self.doubt = f"{who} claims a bound of {bound:.6g}, above a known cost; it is ignored"
         else:
             self.bound = max(self.bound, min(bound, self.cost))
+            self._tell()
+
+    def _tell(self) -> None:
+        if self.progress is not None:
+            self.progress(self.cost, self.bound)
 
     @property
     def proven(self) -> bool:
@@ -85,6 +96,7 @@ def extract(
     solver: str = "highs",
     time_limit: float = 60.0,
     start: Ints | None = None,
+    progress: Progress | None = None,
 ) -> Solution:
     """Extract a cheap acyclic graph: the cheapest one where the method proves it in time.
 
@@ -106,6 +118,8 @@ def extract(
     start : (classes,) int64, optional
         A choice that is known, such as the last one before some costs changed; the methods that
         improve a choice begin with it where it is an extraction and cheaper than theirs.
+    progress : callable, optional
+        Receives the best cost so far and the bound, whenever one has changed.
 
     Returns
     -------
@@ -122,11 +136,12 @@ def extract(
     begin = time.monotonic()
     _check_options(method, solver, time_limit)
     check_problem(problem)
+    _check_start(problem, start)
     greedy = greedy_tree(problem) if method == "greedy-tree" else greedy_dag(problem)
     _check_roots(problem, greedy)
     first = trim(problem, greedy)
     assert first is not None, "greedy extraction is complete and acyclic"
-    best = _Best(problem, first)
+    best = _Best(problem, first, progress)
     if best.cost == 0:
         status = "optimal"
     elif method.startswith("greedy"):
@@ -248,6 +263,17 @@ def _check_options(method: str, solver: str, time_limit: float) -> None:
         raise ExtractionError(f"unknown solver {solver!r}; use one of {tuple(SOLVERS)}")
     if not time_limit > 0:
         raise ExtractionError(f"time_limit is {time_limit}; give seconds > 0")
+
+
+def _check_start(problem: Problem, start: Ints | None) -> None:
+    if start is None:
+        return
+    nodes = len(problem.node_class)
+    if start.shape != (problem.class_count,) or (start < -1).any() or (start >= nodes).any():
+        raise ExtractionError(
+            f"start must name an e-node, 0..{nodes - 1}, or -1 for each of"
+            f" {problem.class_count} classes; its shape is {start.shape}"
+        )
 
 
 def _check_roots(problem: Problem, greedy: Ints) -> None:
