@@ -235,6 +235,32 @@ def test_wrong_answers_of_a_solver_are_not_believed(messages, status, monkeypatc
     assert status in found.status and found.status.startswith("feasible: ")
 
 
+@pytest.mark.parametrize("solver", ["highs", "cbc"])
+def test_garbage_collection_inside_a_solver_call_does_not_hang(solver):
+    """Models are garbage; here the collector runs inside every look-up of a solver's function."""
+    code = f"""
+import gc, sys
+from tests.extraction.oracle import random_problem
+from tvm_tensat.extraction.relaxation import Relaxation
+from tvm_tensat.extraction.strong import strong_program, structure
+from tvm_tensat.extraction.greedy import greedy_dag
+from tvm_tensat.extraction.restrict import restrict
+problem = random_problem(3, 30)
+small = restrict(problem, greedy_dag(problem) >= 0).problem
+program = strong_program(structure(small), 1e9, ordered=False)
+def collect(frame, event, argument):
+    if event == "call" and frame.f_code.co_name.startswith("accessor_"):  # under cffi's lock
+        gc.collect()
+sys.setprofile(collect)
+Relaxation(program, {solver!r})  # garbage from here on
+print(Relaxation(program, {solver!r}).solve(10.0))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=False, timeout=60, capture_output=True, text=True
+    )
+    assert "OPTIMAL" in done.stdout.split(), done.stderr
+
+
 def test_importing_extraction_does_not_import_tvm():
     code = "import sys, tvm_tensat.extraction; sys.exit('tvm' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

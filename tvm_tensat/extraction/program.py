@@ -5,8 +5,10 @@ minimize cost . x  subject to  rows,  0 <= x <= upper,  x integer where marked.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -91,6 +93,32 @@ def block(
     )
 
 
+def new_model(solver: str) -> Any:
+    """Return an empty, silent python-mip model for one thread."""
+    import mip  # loads a solver's library: only the process that solves pays for it
+
+    _destroy_one(solver)
+    model = mip.Model(solver_name=SOLVERS[solver])
+    model.verbose = 0
+    model.threads = 1
+    return model
+
+
+@cache
+def _destroy_one(solver: str) -> None:
+    """Create and destroy a model, once in a process.
+
+    Models lie on reference cycles, so that Python's garbage collector destroys them, inside
+    whatever call it happens to run. cffi looks a function up at its first use, under a lock that
+    is not reentrant: when the collector destroyed the first model inside another look-up, the
+    process waited for itself for ever (seen with mip 2.0.0 and HiGHS). Here it has no other.
+    """
+    import mip
+
+    mip.Model(solver_name=SOLVERS[solver])
+    gc.collect()
+
+
 def solve_program(
     program: Program, solver: str, seconds: float, start: Floats | None = None
 ) -> Answer:
@@ -107,11 +135,9 @@ def solve_program(
     start : (variables,) float64, optional
         Values of a feasible solution to start from.
     """
-    import mip  # loads a solver's library: only the process that solves pays for it
+    import mip
 
-    model = mip.Model(solver_name=SOLVERS[solver])
-    model.verbose = 0
-    model.threads = 1
+    model = new_model(solver)
     model.max_mip_gap = 0.0
     model.max_mip_gap_abs = SCALED_COST * 1e-9
     variables = [

@@ -7,18 +7,14 @@ from typing import Any
 import numpy as np
 
 from tvm_tensat.extraction.problem import Floats, Ints
-from tvm_tensat.extraction.program import SOLVERS, Program, Rows, add_rows
+from tvm_tensat.extraction.program import Program, Rows, add_rows, new_model
 
 
 class Relaxation:
     """The linear relaxation of a program, kept in the solver with its basis."""
 
     def __init__(self, program: Program, solver: str) -> None:
-        import mip
-
-        self.model: Any = mip.Model(solver_name=SOLVERS[solver])
-        self.model.verbose = 0
-        self.model.threads = 1
+        self.model: Any = new_model(solver)
         self.variables = [
             self.model.add_var(obj=cost, lb=0.0, ub=upper)
             for cost, upper in zip(program.cost.tolist(), program.upper.tolist(), strict=True)
