@@ -37,8 +37,8 @@ class TensatOptions:
     cycles: str = _option("efficient", "cycle filtering during exploration", choices=CYCLES)
     costs: str = _option(
         "measured",
-        "'measured' runs the kernels that matter on this machine, 'recorded' takes times from the "
-        "cost store only, 'estimated' uses a roofline model",
+        "'measured' runs the kernels that matter on this machine; 'recorded' takes times from the "
+        "cost store only, and no other kernels but the input's; 'estimated' uses a roofline model",
         choices=("measured", "recorded", "estimated"),
     )
     cost_store: Path | None = _option(None, "file of measured costs; by default one for the user")
@@ -47,7 +47,7 @@ class TensatOptions:
     solver: str = _option("highs", "solver behind python-mip", choices=("highs", "cbc"))
     extract_seconds: float = _option(10.0, "most time of one extraction", unit="seconds")
     candidates: int = _option(
-        3,
+        2,
         "most forms to race against the input: the cheapest, the cheapest with a mistrust of new "
         "kernels, and the next cheapest that differ from it",
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvm_tensat.cost.nodes import Device, NodeCosts
+from tvm_tensat.cost.nodes import NO_RECORD, Device, NodeCosts
 from tvm_tensat.egraph import FROM_INPUT, EGraph, Limits, Memo, explore, write_egraph
 from tvm_tensat.egraph.egraph import Ints
 from tvm_tensat.egraph.explain import PathTooLong
@@ -237,8 +237,11 @@ class _Search:
         failures = [
             f"{self.costs.describe(number)}: {known.error}"
             for number, known in self.costs.measured.items()
-            if known.error is not None
+            if known.error not in (None, NO_RECORD)
         ]
+        without = sum(known.error == NO_RECORD for known in self.costs.measured.values())
+        if without:
+            remarks += (f"{without} kernels have no recorded time: only the input uses them",)
         return BlockReport(
             function=where[0],
             block=where[1],
@@ -251,7 +254,7 @@ class _Search:
             status=solution.status,
             rounds=self.rounds,
             kernels_measured=self.costs.measured_now,
-            kernels_recorded=len(self.costs.measured) - self.costs.measured_now,
+            kernels_recorded=len(self.costs.measured) - self.costs.measured_now - without,
             kernels_failed=len(failures),
             failures=tuple(failures),
             rules_used=used,

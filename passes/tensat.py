@@ -155,12 +155,16 @@ class _Run:
         options = self.options
         if options.costs != "estimated" and self.hardware is not None:
             store = CostStore(options.cost_store)
+            measures = options.costs == "measured"
             try:
                 with self.phases("calibrate"):
                     line = Roofline.calibrated(
-                        self.target, store, tuning_records=options.tuning_records
+                        self.target,
+                        store,
+                        tuning_records=options.tuning_records,
+                        measures=measures,
                     )
-                return Device(self.target, line, store, options.tuning_records)
+                return Device(self.target, line, store, options.tuning_records, measures)
             except MeasureError as error:
                 self.report.reasons.append(f"costs are estimated: {error}")
         elif options.costs != "estimated":

@@ -86,6 +86,19 @@ def test_measured_and_raced_end_to_end(tmp_path) -> None:
     assert again.report.blocks[0].kernels_recorded > 0
 
 
+def test_recorded_costs_measure_nothing_and_choose_only_what_is_recorded(tmp_path) -> None:
+    module = models.convolution_with_batch_norm()
+    settings = {"cost_store": tmp_path / "costs.sqlite", "race": False, "strict": True}
+    empty = optimize(module, LLVM, costs="recorded", **settings).report.blocks[0]
+    assert empty.kernels_measured == empty.kernels_recorded == 0
+    assert "kernels have no recorded time: only the input uses them" in empty.remarks[0]
+    assert empty.cost_after <= empty.cost_before
+    first = optimize(module, LLVM, **settings).report.blocks[0]
+    again = optimize(module, LLVM, costs="recorded", **settings).report.blocks[0]
+    assert again.kernels_measured == 0 and again.kernels_recorded > 0
+    assert again.cost_after == pytest.approx(first.cost_after)
+
+
 def test_works_in_sequential_under_instruments() -> None:
     module = models.convolution_with_batch_norm()
     timing = tvm.ir.instrument.PassTimingInstrument()

@@ -21,9 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 from tvm.target import Target
 
-from tvm_tensat.cost.kernel import Kernel, Measurement
+from tvm_tensat.cost.kernel import Kernel, Measurement, StoreKey
 from tvm_tensat.cost.measure import measure
 from tvm_tensat.cost.roofline import Roofline
+from tvm_tensat.cost.setting import setting_of
 from tvm_tensat.cost.store import CostStore
 from tvm_tensat.cost.work import Work, bytes_of, is_elementwise, is_free, work_of
 from tvm_tensat.egraph.egraph import FROM_INPUT, EGraph, Ints
@@ -33,6 +34,8 @@ from tvm_tensat.relax.language import RelaxLanguage
 
 # An estimate is taken this much too low, so that a kernel which may be the better one is measured.
 OPTIMISM = 0.85
+
+NO_RECORD = "the store has no time of it"
 
 
 @dataclass(frozen=True)
@@ -54,12 +57,15 @@ class Device:
     roofline : Roofline
     store : CostStore or None
     tuning_records : Path or None
+    measures : bool
+        Whether kernels that the store does not have are measured; else only the input uses them.
     """
 
     target: Target
     roofline: Roofline
     store: CostStore | None
     tuning_records: Path | None = None
+    measures: bool = True
 
 
 class NodeCosts:
@@ -91,9 +97,11 @@ class NodeCosts:
             kind, seconds = self._estimated(number, number in sourced)
             self._kernel.append(kind == "kernel" and self._is_measurable(signature))
             self._estimate.append(seconds)
+        if not device.measures:
+            self._look_up()
 
     def costs(self) -> NDArray[np.float64]:
-        """Return the seconds of each e-node, (nodes,) float64; inf where a kernel failed.
+        """Return the seconds of each e-node, (nodes,) float64; inf where there is no time.
 
         The input's own e-nodes stay choosable: a kernel of the input that could not be measured
         keeps its estimate.
@@ -116,7 +124,7 @@ class NodeCosts:
 
     def unmeasured(self, nodes: Ints) -> list[int]:
         """Signatures of these e-nodes that could be measured and are not, in order of first use."""
-        if self.device.store is None:
+        if self.device.store is None or not self.device.measures:
             return []
         wanted = dict.fromkeys(self.node_signature[nodes].tolist())
         return [n for n in wanted if self._kernel[n] and n not in self.measured]
@@ -149,6 +157,18 @@ class NodeCosts:
         )
         self.measured_now += len(numbers) - recorded[0]  # the first call tells what the store has
         self.measured.update(zip(numbers, results, strict=True))
+
+    def _look_up(self) -> None:
+        """Take from the store what it has of all kernels; the others have no time."""
+        device = self.device
+        if device.store is None:
+            return
+        setting = setting_of(device.target, device.tuning_records, self.weight_bytes)
+        numbers = [number for number, kernel in enumerate(self._kernel) if kernel]
+        keys = [StoreKey(self.describe(number), setting) for number in numbers]
+        known = device.store.get_many(keys)
+        for number, key in zip(numbers, keys, strict=True):
+            self.measured[number] = known.get(key, Measurement.failure(NO_RECORD))
 
     def describe(self, number: int) -> str:
         """Return a signature as text, which is also the key of its measured kernel."""

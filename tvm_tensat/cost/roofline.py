@@ -67,11 +67,16 @@ class Roofline:
 
     @staticmethod
     def calibrated(
-        target: tvm.target.Target, store: CostStore, *, tuning_records: Path | None = None
+        target: tvm.target.Target,
+        store: CostStore,
+        *,
+        tuning_records: Path | None = None,
+        measures: bool = True,
     ) -> Roofline:
         """Return constants measured on this machine with four small kernels, once for a store.
 
-        Takes seconds the first time. What cannot be measured keeps its documented constant.
+        Takes seconds the first time. What cannot be measured, and what the store does not have
+        where nothing is measured, keeps its documented constant.
 
         Raises
         ------
@@ -79,7 +84,13 @@ class Roofline:
             If no measuring process can be started.
         """
         kernels = [_tiny(), _product(), _sum_of_two(), _exponentials()]
-        times = measure(kernels, target, store=store, tuning_records=tuning_records)
+        times = measure(
+            kernels,
+            target,
+            store=store,
+            tuning_records=tuning_records,
+            stop=None if measures else lambda: True,
+        )
         tiny, product, sum_of_two, exponentials = (m.seconds for m in times)
         line = Roofline.documented(target)
         if tiny is not None:
