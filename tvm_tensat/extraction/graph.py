@@ -55,6 +55,11 @@ class Graph:
         self._waiting = dict.fromkeys(range(problem.class_count))
         self._given = problem
 
+    @property
+    def size(self) -> int:
+        """The number of edges: pairs of an e-node and a child class."""
+        return sum(map(len, self.parents))
+
     def live_classes(self) -> list[int]:
         """Return the classes that still have e-nodes."""
         return [number for number, nodes in enumerate(self.nodes) if nodes]

@@ -1,7 +1,7 @@
 """Reductions that keep an optimum: what cannot be in a cheaper extraction than the best known one.
 
 On top of the rules of `tvm_tensat.extraction.graph`, with must sets (`tvm_tensat.extraction.must`)
-and the cost of the incumbent, repeated until nothing changes:
+and the cost of the incumbent, repeated until hardly anything changes:
 
 - a class without a derivation, or that the roots do not reach, is dropped;
 - an e-node whose must set contains its own class would close a cycle: dropped;
@@ -29,6 +29,10 @@ from tvm_tensat.extraction.problem import Ints, Problem
 # Extractions that are not cheaper than the incumbent by more than this (relative) are dropped.
 # It covers the rounding of sums, and is far below the tolerance of a proof.
 TIE_TOLERANCE = 1e-9
+
+# A round that drops less than this share of the edges is the last one: the next one drops even
+# less, and takes as long.
+WORTH_A_ROUND = 0.01
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,7 @@ class Reduced:
 
 
 def reduce_problem(problem: Problem, incumbent: float, deadline: float) -> Reduced:
-    """Reduce a problem to a fixpoint.
+    """Reduce a problem for as long as a round drops a share of it worth the round's time.
 
     Parameters
     ----------
@@ -74,14 +78,23 @@ def reduce_problem(problem: Problem, incumbent: float, deadline: float) -> Reduc
     """
     graph = Graph(problem)
     graph.settle()
+    _drop_useless(graph)
     while not graph.closed and time.monotonic() < deadline:
-        _drop_underivable(graph)
-        _drop_unreachable(graph)
-        graph.settle()
-        if graph.closed or not _apply_must_sets(graph, incumbent):
+        before = graph.size
+        if not _apply_must_sets(graph, incumbent):
             break
         graph.settle()
+        _drop_useless(graph)
+        if graph.size > (1 - WORTH_A_ROUND) * before:
+            break
     return _rest(graph)
+
+
+def _drop_useless(graph: Graph) -> None:
+    """Drop what has no derivation or is not reached; must sets and solvers need that."""
+    _drop_underivable(graph)
+    _drop_unreachable(graph)
+    graph.settle()
 
 
 def _drop_underivable(graph: Graph) -> None:
