@@ -106,3 +106,13 @@ def random_problem(
             cost = 0.0 if draw.random() < free else float(draw.integers(1, 1000)) * 1e-7
             nodes.append((number, cost, children))
     return make_problem(nodes, [classes - 1, classes - 2], classes)
+
+
+def deep_network(stages: int) -> Problem:
+    """Return a chain of stages with 8 variants each; every third stage has a skip connection."""
+    draw = np.random.default_rng(0)
+    nodes: list[tuple[int, float, list[int]]] = [(0, 0.0, [])]
+    for stage in range(1, stages):
+        children = [stage - 1, max(stage - 3, 0)] if stage % 3 == 0 else [stage - 1]
+        nodes += [(stage, cost * 1e-7, children) for cost in draw.integers(1, 1000, size=8)]
+    return make_problem(nodes, roots=[stages - 1], class_count=stages)

@@ -15,7 +15,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.extraction.oracle import check_extraction, make_problem, random_problem
+from tests.extraction.oracle import (
+    check_extraction,
+    deep_network,
+    make_problem,
+    random_problem,
+)
 from tvm_tensat.extraction import (
     METHODS,
     ExtractionError,
@@ -116,16 +121,11 @@ def test_deep_graph_with_exponential_tree_cost_is_extracted():
 
 
 def test_fifty_thousand_e_nodes_of_a_deep_network_are_solved_to_optimality():
-    """A chain of 6250 stages with 8 variants each; every third stage has a skip connection."""
-    draw = np.random.default_rng(0)
-    nodes = [(0, 0.0, [])]
-    least = [0.0]
-    for stage in range(1, 6250):
-        costs = (draw.integers(1, 1000, size=8) * 1e-7).tolist()
-        least.append(min(costs))
-        children = [stage - 1, max(stage - 3, 0)] if stage % 3 == 0 else [stage - 1]
-        nodes += [(stage, cost, children) for cost in costs]
-    problem = make_problem(nodes, roots=[6249], class_count=6250)
+    problem = deep_network(6250)
+    least = [
+        problem.node_cost[problem.node_class == number].min()
+        for number in range(problem.class_count)
+    ]
     for method in ("greedy-dag", "ilp"):
         found = extract(problem, method)
         assert found.cost == math.fsum(least)
@@ -175,11 +175,13 @@ def test_unknown_options_are_refused(shared_work):
         extract(shared_work, time_limit=0)
 
 
-@pytest.mark.parametrize("method", ["ilp-tensat-real", "ilp-no-cycles", "ilp"])
+@pytest.mark.parametrize(
+    "method", ["ilp-tensat-real", "ilp-tensat-integer", "ilp-no-cycles", "ilp"]
+)
 def test_time_limit_holds_and_the_result_is_no_worse_than_greedy(hard, method):
     greedy = extract(hard, "greedy-dag")
-    found = extract(hard, method, time_limit=2.0)
-    assert found.seconds < 2.0 * 1.05 + 1.0  # a process is started and ended
+    found = extract(hard, method, time_limit=4.0)
+    assert found.seconds < 4.0 * 1.05
     assert check_extraction(hard, found.choice) == found.cost <= greedy.cost
     assert 0 <= found.bound <= found.cost
     if method == "ilp-tensat-real":

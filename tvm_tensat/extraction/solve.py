@@ -114,7 +114,8 @@ def extract(
     solver : {"highs", "cbc", "gurobi"}
         Who solves integer programs, through python-mip, on one thread.
     time_limit : float
-        Seconds for the whole call. It holds to 5% plus the start of a process.
+        Seconds for the whole call, which hold to 5%; only greedy extraction is not cut short (3 s
+        for 200,000 e-nodes).
     start : (classes,) int64, optional
         A choice that is known, such as the last one before some costs changed; the methods that
         improve a choice begin with it where it is an extraction and cheaper than theirs.
