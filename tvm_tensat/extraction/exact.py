@@ -2,7 +2,8 @@
 
 1. Reductions to a fixpoint (`tvm_tensat.extraction.reductions`), which often solve everything.
 2. What is left falls into independent parts; each is solved by itself, against the cost that it
-   must stay below so that the whole beats the incumbent (its cutoff).
+   must stay below so that the whole beats the incumbent (its cutoff). Of parts that are copies of
+   each other (`tvm_tensat.extraction.twins`) one is solved.
 3. The linear relaxation of a part (`tvm_tensat.extraction.strong`) is tightened by violated loop
    formulas and must rows (`tvm_tensat.extraction.separation`). Its values guide a greedy
    extraction to better incumbents, the last of them improved by local search; an e-node whose
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -38,6 +40,7 @@ from tvm_tensat.extraction.strong import (
 )
 from tvm_tensat.extraction.tensat import chosen
 from tvm_tensat.extraction.tiny import is_tiny, solve_tiny
+from tvm_tensat.extraction.twins import Form, choice_of_copy, form_of
 
 # Dropping this share of a part's e-nodes by reduced costs makes new reductions worth their time.
 WORTH_REDUCING = 0.1
@@ -108,12 +111,31 @@ def solve_reduced(problem: Problem, cutoff: float, context: Context, report: Rep
         return min(part.cost, cutoff - sum(other.bound for other in parts if other is not part))
 
     tell()
-    for part in parts:
-        part.tighten(cutoff_of(part))
+    groups = _copies(parts)
+    for first, *others in groups:
+        first.tighten(cutoff_of(first))
+        for other in others:
+            other.copy(first)
         tell()
-    for part in parts:
-        part.finish(cutoff_of(part), tell)
+    for first, *others in groups:
+        first.finish(cutoff_of(first), tell)
+        for other in others:
+            other.copy(first)
         tell()
+
+
+def _copies(parts: list[_Part]) -> list[list[_Part]]:
+    """Group parts that are copies of each other."""
+    groups: dict[bytes, list[_Part]] = {}
+    sizes = Counter(part.size for part in parts)
+    for number, part in enumerate(parts):
+        key = f"alone {number}".encode()
+        if sizes[part.size] > 1 and not is_tiny(part.problem):
+            part.form = form_of(part.problem)
+            if part.form is not None:
+                key = part.form.key
+        groups.setdefault(key, []).append(part)
+    return list(groups.values())
 
 
 def solve_without_solver(problem: Problem, cutoff: float, report: Report) -> bool:
@@ -155,6 +177,7 @@ class _Part:
         self.bound = 0.0
         self.scale = SCALED_COST / self.cost if self.cost > 0 else 1.0
         self.known: Structure | None = None
+        self.form: Form | None = None
         self.cuts: list[Rows] = []
         self.kept = np.ones(len(problem.node_class), dtype=np.bool_)
 
@@ -165,6 +188,19 @@ class _Part:
             cost = exact_cost(self.problem, kept)
             if cost < self.cost:
                 self.choice, self.cost = kept, cost
+
+    @property
+    def size(self) -> tuple[int, int, int]:
+        """Numbers of classes, e-nodes and edges."""
+        problem = self.problem
+        return problem.class_count, len(problem.node_class), len(problem.child_class)
+
+    def copy(self, other: _Part) -> None:
+        """Take over what is known of a part that this one is a copy of."""
+        assert self.form is not None and other.form is not None
+        self.offer(choice_of_copy(self.form, other.form, other.choice))
+        # No extraction costs less than a bound: below its cutoff, and the bound is no higher.
+        self.bound = max(self.bound, other.bound)
 
     def solved(self, cutoff: float) -> bool:
         """Whether nothing below the cutoff or the best choice can be left."""
