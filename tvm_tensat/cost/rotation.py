@@ -16,9 +16,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import tvm
+from numpy.typing import NDArray
 from tvm import relax
 
 MAX_COPIES = 64
@@ -47,7 +49,7 @@ class Rotation:
 
     module: tvm.IRModule
     copies: int
-    activations: tuple[np.ndarray, ...]
+    activations: tuple[NDArray[Any], ...]
 
 
 def rotate(module: tvm.IRModule, weights: tuple[bool, ...], rotation_bytes: int) -> Rotation:
@@ -87,7 +89,7 @@ def rotate(module: tvm.IRModule, weights: tuple[bool, ...], rotation_bytes: int)
     source = _Values(np.random.default_rng(0), max(highest, 0))
 
     shared: list[relax.Var] = []
-    activations: list[np.ndarray] = []
+    activations: list[NDArray[Any]] = []
 
     def new_activations() -> list[relax.Var]:
         made = []
@@ -176,7 +178,7 @@ class _Values:
         self._highest = highest
         self._pool = random.random(1 << 20, dtype=np.float32) + np.float32(0.5)
 
-    def array(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    def array(self, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
         kind = np.dtype(dtype).kind
         if kind == "b":
             return self._random.random(shape) < 0.5

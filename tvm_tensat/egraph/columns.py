@@ -187,7 +187,7 @@ class HashTable:
         self._values[slot[::-1]] = np.arange(len(hashes))[::-1]
         leader = self._values[slot]
         firsts = np.flatnonzero(leader == np.arange(len(hashes)))
-        numbers = np.empty(len(hashes), np.int64)
+        numbers: Ints = np.empty(len(hashes), np.int64)
         numbers[firsts] = np.arange(first, first + len(firsts))
         numbers = numbers[leader]
         self._values[slot] = numbers

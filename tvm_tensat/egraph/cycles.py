@@ -116,7 +116,7 @@ class Dependence:
         """
         answer = np.zeros(len(asked), np.bool_)
         source, child, rank = self.source, self.child, self.rank
-        open_questions = np.arange(len(asked))
+        open_questions: Ints = np.arange(len(asked))
         if self.ranked:
             lowest = np.full(int(of_set.max(initial=-1)) + 1, self.class_count)
             np.minimum.at(lowest, of_set, rank[member])

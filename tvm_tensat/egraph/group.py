@@ -141,7 +141,8 @@ def _independent(
 ) -> Ints:
     """Positions of the members no operand of which depends on a member of the same group."""
     width = others.shape[1]
-    operand, member = others.ravel(), np.repeat(np.arange(len(group)), width)
+    operand: Ints = others.ravel()
+    member: Ints = np.repeat(np.arange(len(group)), width)
     # No weight depends on a product with the input.
     light = ~graph.class_weight[operand]
     operand, member = operand[light], member[light]

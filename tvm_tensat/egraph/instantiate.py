@@ -127,7 +127,7 @@ def _levels(graph: EGraph, applications: Sequence[Application], slots: Slots) ->
         total = sum(counts)
         width = max(len(applications[at].wiring.operands[k]) for at, k in places)
         operator, types = np.empty(total, np.int64), np.empty(total, np.int64)
-        children = np.full((total, width), -1)
+        children: Ints = np.full((total, width), -1)
         begin = 0
         for (at, k), count in zip(places, counts, strict=True):
             application, end = applications[at], begin + count

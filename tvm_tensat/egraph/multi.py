@@ -140,7 +140,8 @@ def compatible(
     left: Combined, right: Combined, shared: list[int], span: int, limit: int
 ) -> tuple[Ints, Ints]:
     """Positions of the pairs that agree on the shared variables."""
-    key_left, key_right = np.zeros(len(left), np.int64), np.zeros(len(right), np.int64)
+    key_left: Ints = np.zeros(len(left), np.int64)
+    key_right: Ints = np.zeros(len(right), np.int64)
     for variable in shared[:2]:
         key_left = key_left * span + left.variables[:, variable]
         key_right = key_right * span + right.variables[:, variable]

@@ -20,7 +20,7 @@ def project_tuples(graph: EGraph) -> Ints:
     (e-nodes,) int64
         The fields that were merged with an operand.
     """
-    projected = [np.empty(0, np.int64)]
+    projected: list[Ints] = [np.empty(0, np.int64)]
     while True:
         rows = graph.usable()
         field = graph.operators.field[graph.node_operator[rows]]

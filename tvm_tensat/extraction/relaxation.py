@@ -22,8 +22,8 @@ class Relaxation:
         for rows in program.blocks:
             add_rows(self.model, self.variables, rows)
         self.objective = 0.0
-        self.values = np.zeros(0)
-        self.reduced_costs = np.zeros(0)
+        self.values: Floats = np.zeros(0)
+        self.reduced_costs: Floats = np.zeros(0)
 
     def add(self, rows: Rows) -> None:
         """Add rows."""

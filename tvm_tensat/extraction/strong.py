@@ -23,7 +23,7 @@ import numpy as np
 from tvm_tensat.extraction.formulations import edges
 from tvm_tensat.extraction.graph import Graph
 from tvm_tensat.extraction.must import must_sets
-from tvm_tensat.extraction.problem import Floats, Ints, Problem
+from tvm_tensat.extraction.problem import Bools, Floats, Ints, Problem
 from tvm_tensat.extraction.program import Program, Rows, block
 
 # With more pairs of e-node and class in its must set than this, only rows for children are made.
@@ -51,7 +51,7 @@ class Structure:
     problem: Problem
     group_parent: Ints
     group_child: Ints
-    group_direct: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    group_direct: Bools
     entry_group: Ints
     entry_node: Ints
     component: Ints
@@ -129,7 +129,7 @@ def strong_program(known: Structure, scale: float, ordered: bool) -> Program:
     )
 
 
-def group_rows(known: Structure, wanted: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Rows:
+def group_rows(known: Structure, wanted: Bools) -> Rows:
     """Return the rows "sum of x_n over the group <= y_d" of the groups wanted."""
     row_of = np.cumsum(wanted) - 1
     groups = np.flatnonzero(wanted)

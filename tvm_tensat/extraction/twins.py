@@ -50,7 +50,7 @@ class Form:
 def form_of(problem: Problem) -> Form | None:
     """Return the form of a problem, None when it is too symmetric to be worth finding."""
     cost = _rounded(problem.node_cost)
-    colour = np.zeros(problem.class_count, dtype=np.uint64)
+    colour: Colours = np.zeros(problem.class_count, dtype=np.uint64)
     colour[problem.roots] = 1
     for _ in range(MOST_TIES):
         colour, of_node = _refine(problem, cost, colour)

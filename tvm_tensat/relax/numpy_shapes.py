@@ -15,7 +15,8 @@ __all__ = ["SHAPES"]
 
 
 def _where(operator: Any, operands: Sequence[Array]) -> Array:
-    return np.where(*operands)
+    condition, yes, no = operands
+    return np.where(condition, yes, no)
 
 
 def _take(operator: Any, operands: Sequence[Array]) -> Array:
