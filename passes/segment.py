@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -153,13 +154,14 @@ class _Search:
             values = self.costs.costs()
             values[~known] *= 1.0 + caution
             problem, rows, _ = problem_of(self.graph, self.roots, values)
-            with self.phases("extract"):
+            with self.extracting() as progress:
                 solution = extract(
                     problem,
                     self.options.extractor,
                     solver=self.options.solver,
                     time_limit=self.options.extract_seconds,
                     start=self.choice,
+                    progress=progress,
                 )
             self.choice = solution.choice
             chosen = rows[solution.choice[solution.choice >= 0]]
@@ -181,7 +183,7 @@ class _Search:
             guessed = np.isin(self.costs.node_signature, self.costs.unmeasured(everything))
             values[guessed] = np.inf
             problem, rows_of, _ = problem_of(self.graph, self.roots, values)
-            with self.phases("extract"):
+            with self.extracting() as progress:
                 pool = extract_pool(
                     problem,
                     most,
@@ -190,12 +192,19 @@ class _Search:
                     solver=self.options.solver,
                     time_limit=self.options.extract_seconds,
                     start=self.choice,
+                    progress=progress,
                 )
             for member in pool:
                 if len(found) < most:
                     rows = rows_of[member.choice[member.choice >= 0]]
                     _add(found, f"optimized, alternative {len(found)}", rows)
         return found
+
+    @contextmanager
+    def extracting(self) -> Iterator[Callable[[float, float], None]]:
+        """Show how much of the cost is proven, in per cent."""
+        with self.phases("extract"), self.phases.bar("extracting, % proven", 100) as show:
+            yield lambda cost, bound: show(int(100 * bound / cost) if cost > 0 else 100)
 
     def save(self, name: str) -> tuple[str, ...]:
         """Write the e-graph and its costs where the options say; return a remark if that failed."""

@@ -148,6 +148,7 @@ def test_free_graph_is_optimal_at_once(method):
         ([(0, math.nan, [])], [0], 1, "e-node 0 of class 0 costs nan"),
         ([(0, 1.0, [1]), (1, 1.0, [0])], [0], 2, "root class 0 has no derivation"),
         ([(0, math.inf, [])], [0], 1, "root class 0 has no derivation .* 1 cost inf"),
+        ([(0, 1e308, [1]), (1, 1e308, [])], [0], 2, "add up to more than a float64 holds"),
         ([(0, 1.0, [2])], [0], 2, r"child_class\[0\] is class 2; classes are 0..1"),
         ([(0, 1.0, [])], [5], 1, r"roots\[0\] is class 5"),
     ],
@@ -171,6 +172,9 @@ def test_unknown_options_are_refused(shared_work):
         extract(shared_work, "fast")
     with pytest.raises(ExtractionError, match="unknown solver 'glpk'; use one of"):
         extract(shared_work, solver="glpk")
+    for limit in (math.nan, math.inf, -1.0):
+        with pytest.raises(ExtractionError, match="give a number of seconds > 0"):
+            extract(shared_work, time_limit=limit)
     with pytest.raises(ExtractionError, match="time_limit is 0"):
         extract(shared_work, time_limit=0)
 
@@ -203,6 +207,15 @@ def test_solver_process_that_crashes_costs_nothing_but_the_proof(hard, monkeypat
     found = extract(hard, "ilp-tensat-real")
     assert found.cost == extract(hard, "greedy-dag").cost
     assert found.status.startswith("feasible: the solver process ended with code 1")
+
+
+def test_solver_that_is_not_installed_costs_nothing_but_the_proof(hard, monkeypatch):
+    monkeypatch.delenv("GUROBI_HOME", raising=False)
+    found = extract(hard, "ilp-tensat-real", solver="gurobi")
+    if found.status == "optimal":
+        pytest.skip("Gurobi is installed here")
+    check_extraction(hard, found.choice)
+    assert found.status.startswith("feasible: FileNotFoundError: Gurobi not found")
 
 
 def test_solver_process_that_cannot_start_costs_nothing_but_the_proof(hard, monkeypatch):

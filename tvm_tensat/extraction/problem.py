@@ -107,6 +107,13 @@ def check_problem(problem: Problem) -> None:
             f" ({len(bad)} such e-nodes); costs must be seconds >= 0, or inf for an e-node that"
             " cannot be chosen: correct the cost model"
         )
+    with np.errstate(over="ignore"):
+        total = float(problem.node_cost[np.isfinite(problem.node_cost)].sum())
+    if total == float("inf"):
+        raise ExtractionError(
+            "the costs of the e-nodes add up to more than a float64 holds; give them in a larger"
+            " unit"
+        )
 
 
 def _check_lengths(problem: Problem, nodes: int) -> None:

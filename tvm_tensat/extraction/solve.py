@@ -262,8 +262,8 @@ def _check_options(method: str, solver: str, time_limit: float) -> None:
         raise ExtractionError(f"unknown extraction method {method!r}; use one of {METHODS}")
     if solver not in SOLVERS:
         raise ExtractionError(f"unknown solver {solver!r}; use one of {tuple(SOLVERS)}")
-    if not time_limit > 0:
-        raise ExtractionError(f"time_limit is {time_limit}; give seconds > 0")
+    if not 0 < time_limit < float("inf"):
+        raise ExtractionError(f"time_limit is {time_limit}; give a number of seconds > 0")
 
 
 def _check_start(problem: Problem, start: Ints | None) -> None:

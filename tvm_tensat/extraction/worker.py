@@ -7,6 +7,7 @@ import pickle
 import sys
 import threading
 import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
@@ -37,6 +38,16 @@ def main() -> None:
         pickle.dump(message, messages)
         messages.flush()
 
+    try:
+        _work(task, send)
+    except Exception as error:  # such as a solver that is not installed
+        send(("failed", f"{type(error).__name__}: {' '.join(str(error).split())}"))
+    send(("done",))
+    messages.flush()
+    os._exit(0)  # solver libraries have been seen to crash while they are unloaded
+
+
+def _work(task: tuple[Any, ...], send: Callable[[tuple[Any, ...]], None]) -> None:
     name, *arguments = task
     if name == "tensat":
         from tvm_tensat.extraction.tensat import solve_tensat
@@ -52,9 +63,6 @@ def main() -> None:
         solve_pool(*[*arguments, send])
     else:
         raise ValueError(f"unknown task {name!r}")
-    send(("done",))
-    messages.flush()
-    os._exit(0)  # solver libraries have been seen to crash while they are unloaded
 
 
 if __name__ == "__main__":
