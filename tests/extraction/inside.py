@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from tests.extraction.oracle import check_extraction
 from tvm_tensat.extraction import Problem
 from tvm_tensat.extraction.choice import exact_cost, trim
-from tvm_tensat.extraction.exact import Context, solve_reduced
+from tvm_tensat.extraction.exact import solve_reduced
 from tvm_tensat.extraction.greedy import greedy_dag
+from tvm_tensat.extraction.part import Context
 from tvm_tensat.extraction.reductions import reduce_problem
 from tvm_tensat.extraction.restrict import restrict
 

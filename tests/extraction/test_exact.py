@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from tests.extraction.inside import solve_inside
 from tests.extraction.oracle import brute_force, check_extraction, random_problem, small_problems
-from tvm_tensat.extraction import ExtractionError, Problem, exact, extract
+from tvm_tensat.extraction import ExtractionError, Problem, exact, extract, tiny
 from tvm_tensat.extraction.choice import exact_cost, trim
 from tvm_tensat.extraction.greedy import greedy_dag
+from tvm_tensat.extraction.part import Context
 from tvm_tensat.extraction.restrict import edge_nodes, restrict
 from tvm_tensat.extraction.tensat import solve_tensat
 
@@ -72,8 +73,8 @@ def test_solver_agrees_with_brute_force_where_nothing_is_enumerated(problem: Pro
         bounds.append(bound)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exact, "is_tiny", lambda problem: False)
-        context = exact.Context(solver, time.time() + 20)
+        patch.setattr(tiny, "is_tiny", lambda problem: False)
+        context = Context(solver, time.time() + 20)
         exact.solve_reduced(small.problem, float("inf"), context, report)
     assert min(found) == pytest.approx(expected, rel=1e-6, abs=0)
     assert max(bounds) == pytest.approx(expected, rel=1e-6, abs=0)
@@ -93,7 +94,7 @@ def test_solvers_agree_on_medium_problems(seed: int, monkeypatch):
     problem = random_problem(
         seed, 40, back=draw.choice([0.05, 0.2, 0.4]), span=int(draw.integers(4, 20))
     )
-    monkeypatch.setattr(exact, "is_tiny", lambda problem: False)
+    monkeypatch.setattr(tiny, "is_tiny", lambda problem: False)
     by_highs, by_cbc = solve_inside(problem, "highs"), solve_inside(problem, "cbc")
     assert by_highs is not None and by_cbc is not None
     assert by_highs.proven and by_cbc.proven

@@ -10,9 +10,10 @@ import pytest
 
 from tests.extraction.inside import solve_inside
 from tests.extraction.oracle import check_extraction, make_problem, random_problem
-from tvm_tensat.extraction import Problem, exact
+from tvm_tensat.extraction import Problem, exact, tiny
 from tvm_tensat.extraction.choice import trim
 from tvm_tensat.extraction.greedy import greedy_dag
+from tvm_tensat.extraction.part import Context, Part
 from tvm_tensat.extraction.restrict import restrict
 from tvm_tensat.extraction.split import split
 from tvm_tensat.extraction.twins import choice_of_copy, form_of
@@ -113,10 +114,10 @@ def test_of_copies_one_is_solved_and_all_have_its_cost(seed: int, monkeypatch):
     if trim(problem, greedy_dag(problem)) is None:
         pytest.skip("this e-graph has no extraction")
     three = side_by_side(problem, renumbered(problem, 1), renumbered(problem, 2))
-    monkeypatch.setattr(exact, "is_tiny", lambda problem: False)
+    monkeypatch.setattr(tiny, "is_tiny", lambda problem: False)
     small = restrict(three, greedy_dag(three) >= 0).problem
-    context = exact.Context("highs", time.time() + 20)
-    groups = exact._copies([exact._Part(part.problem, context) for part in split(small)])
+    context = Context("highs", time.time() + 20)
+    groups = exact._copies([Part(part.problem, context) for part in split(small)])
     assert all(len(group) % 3 == 0 for group in groups)
     one, all_three = solve_inside(problem, "highs"), solve_inside(three, "highs")
     assert one is not None and all_three is not None
