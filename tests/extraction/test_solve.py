@@ -240,7 +240,7 @@ def test_wrong_answers_of_a_solver_are_not_believed(messages, status, monkeypatc
     )
     wrong = {"all -1": np.full(3, -1), "cyclic": np.array([0, 1, -1])}
 
-    def fake(task, deadline):
+    def fake(task, deadline, child):
         for kind, *rest in messages:
             yield (kind, *(wrong.get(x, x) if isinstance(x, str) else x for x in rest))
 

@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from tvm_tensat.extraction.best import Progress
 from tvm_tensat.extraction.choice import exact_cost, reach, trim
 from tvm_tensat.extraction.components import cycles_of
 from tvm_tensat.extraction.cuts import loop_rows
@@ -36,7 +37,7 @@ from tvm_tensat.extraction.program import SCALED_COST, Program, Rows, block, sol
 from tvm_tensat.extraction.relaxation import Relaxation
 from tvm_tensat.extraction.restrict import restrict
 from tvm_tensat.extraction.separation import Separator
-from tvm_tensat.extraction.solve import Progress, extract
+from tvm_tensat.extraction.solve import extract
 from tvm_tensat.extraction.strong import Structure, strong_program, structure
 from tvm_tensat.extraction.tensat import chosen
 

@@ -27,7 +27,47 @@ from typing import IO, Any
 _END = object()
 
 
-def run_in_process(task: tuple[Any, ...], deadline: float) -> Generator[Any, None, None]:
+class Child:
+    """A solver process that loads its libraries and waits for a task, for one `run_in_process`.
+
+    Loading takes half a second: whoever knows that a task will come starts the child before
+    preparing it. Leaving the ``with`` block ends the process.
+    """
+
+    def __init__(self) -> None:
+        self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
+        self.process: subprocess.Popen[bytes] | None = None
+        self.reason = ""  # why there is no process
+        try:
+            self.process = subprocess.Popen(
+                [sys.executable, str(Path(__file__).with_name("worker.py"))],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self.errors,
+                # What can be imported here can be imported there.
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                start_new_session=True,  # a terminal's Ctrl-C is for the parent
+            )
+        except (OSError, TypeError) as error:  # no interpreter of its own: embedded, or moved away
+            self.reason = f"a solver process cannot be started ({error})"
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            for pipe in (self.process.stdin, self.process.stdout):
+                if pipe is not None:
+                    with contextlib.suppress(OSError):
+                        pipe.close()
+        self.errors.close()
+
+
+def run_in_process(
+    task: tuple[Any, ...], deadline: float, child: Child | None = None
+) -> Generator[Any, None, None]:
     """Run a task in a child process and yield its messages until it ends or time is up.
 
     Parameters
@@ -36,6 +76,8 @@ def run_in_process(task: tuple[Any, ...], deadline: float) -> Generator[Any, Non
         What `tvm_tensat.extraction.worker` understands: a name and its arguments.
     deadline : float
         In `time.monotonic` seconds; the child is killed then.
+    child : Child, optional
+        One that was started before.
 
     Yields
     ------
@@ -43,29 +85,11 @@ def run_in_process(task: tuple[Any, ...], deadline: float) -> Generator[Any, Non
         The child's messages. A last message ``("failed", reason)`` is added when the child ended
         without ``("done",)``: it crashed or was killed at the deadline.
     """
-    with tempfile.TemporaryFile() as errors:
-        try:
-            child = subprocess.Popen(
-                [sys.executable, str(Path(__file__).with_name("worker.py"))],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                # What can be imported here can be imported there.
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                start_new_session=True,  # a terminal's Ctrl-C is for the parent
-            )
-        except (OSError, TypeError) as error:  # no interpreter of its own: embedded, or moved away
-            yield ("failed", f"a solver process cannot be started ({error})")
-            return
-        try:
-            yield from _messages(child, task, deadline, errors)
-        finally:
-            child.kill()
-            child.wait()
-            for pipe in (child.stdin, child.stdout):
-                if pipe is not None:
-                    with contextlib.suppress(OSError):
-                        pipe.close()
+    with child or Child() as started:
+        if started.process is None:
+            yield ("failed", started.reason)
+        else:
+            yield from _messages(started.process, task, deadline, started.errors)
 
 
 def _messages(

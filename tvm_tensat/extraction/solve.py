@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
-from tvm_tensat.extraction.choice import exact_cost, trim
+from tvm_tensat.extraction.best import Best, Progress
+from tvm_tensat.extraction.choice import trim
 from tvm_tensat.extraction.exact import solve_without_solver
 from tvm_tensat.extraction.greedy import greedy_dag, greedy_tree
 from tvm_tensat.extraction.local import local_search
@@ -19,7 +21,7 @@ from tvm_tensat.extraction.problem import (
     Solution,
     check_problem,
 )
-from tvm_tensat.extraction.process import run_in_process
+from tvm_tensat.extraction.process import Child, run_in_process
 from tvm_tensat.extraction.program import SCALED_COST, SOLVERS
 from tvm_tensat.extraction.reductions import reduce_problem
 from tvm_tensat.extraction.restrict import Restricted, live_nodes, restrict
@@ -39,54 +41,12 @@ _TENSAT_ORDER = {
     "ilp-no-cycles": "none",
 }
 
-# A bound this close to the cost counts as a proof: the tolerances of the solvers allow no less.
-PROOF_TOLERANCE = 1e-6
-
 # The part of the time limit that local search may take before the exact method starts.
 LOCAL_SHARE = 0.2
 
-
-Progress = Callable[[float, float], None]
-"""Receives the cost of the best extraction so far and the bound, whenever one has changed."""
-
-
-class _Best:
-    """The best extraction so far, with what is proven about the optimum."""
-
-    def __init__(self, problem: Problem, choice: Ints, progress: Progress | None) -> None:
-        self.problem = problem
-        self.progress = progress
-        self.choice = choice
-        self.cost = exact_cost(problem, choice)
-        self.bound = 0.0
-        self.doubt = ""
-
-    def offer(self, choice: Ints) -> bool:
-        """Take a choice if it is an extraction and cheaper; return whether it is an extraction."""
-        kept = trim(self.problem, choice)
-        if kept is None:
-            return False
-        cost = exact_cost(self.problem, kept)
-        if cost < self.cost:
-            self.choice, self.cost = kept, cost
-            self._tell()
-        return True
-
-    def prove(self, bound: float, who: str) -> None:
-        """Note a lower bound, unless the extraction at hand refutes it."""
-        if bound > self.cost * (1 + PROOF_TOLERANCE):
-            self.doubt = f"{who} claims a bound of {bound:.6g}, above a known cost; it is ignored"
-        else:
-            self.bound = max(self.bound, min(bound, self.cost))
-            self._tell()
-
-    def _tell(self) -> None:
-        if self.progress is not None:
-            self.progress(self.cost, self.bound)
-
-    @property
-    def proven(self) -> bool:
-        return self.cost - self.bound <= PROOF_TOLERANCE * self.cost
+# E-graphs with so many e-nodes are seldom solved by reductions and enumeration alone: a solver
+# process is started while they run.
+LIKELY_NEEDS_A_SOLVER = 1000
 
 
 def extract(
@@ -142,7 +102,7 @@ def extract(
     _check_roots(problem, greedy)
     first = trim(problem, greedy)
     assert first is not None, "greedy extraction is complete and acyclic"
-    best = _Best(problem, first, progress)
+    best = Best(problem, first, progress)
     if best.cost == 0:
         status = "optimal"
     elif method.startswith("greedy"):
@@ -164,7 +124,7 @@ def extract(
 
 
 def _improve(
-    best: _Best, method: str, solver: str, greedy: Ints, begin: float, time_limit: float
+    best: Best, method: str, solver: str, greedy: Ints, begin: float, time_limit: float
 ) -> str:
     """Improve and prove as far as time allows; return the status."""
     remark = ""
@@ -176,10 +136,7 @@ def _improve(
             return "local optimum" if finished else "feasible: time limit"
         small = restrict(best.problem, greedy >= 0)
         if method == "ilp":
-            # What is cheap to find is found first: reductions drop the more, the cheaper it is.
-            searched, _ = local_search(best.problem, greedy, begin + LOCAL_SHARE * time_limit)
-            best.offer(searched)
-            reason = _reduce_and_solve(best, solver, small, deadline)
+            reason = _solve_exactly(best, solver, small, greedy, begin, time_limit)
         else:
             reason, remark = _solve_tensat(best, method, solver, small, deadline)
     except KeyboardInterrupt:
@@ -189,7 +146,21 @@ def _improve(
     return f"feasible: {best.doubt or reason or 'the solver stopped short of a proof'}"
 
 
-def _reduce_and_solve(best: _Best, solver: str, small: Restricted, deadline: float) -> str:
+def _solve_exactly(
+    best: Best, solver: str, small: Restricted, greedy: Ints, begin: float, time_limit: float
+) -> str:
+    """Search locally, reduce and solve; return why it stopped short of a proof."""
+    likely = len(small.problem.node_class) >= LIKELY_NEEDS_A_SOLVER
+    with Child() if likely else nullcontext() as child:
+        # What is cheap to find is found first: reductions drop the more, the cheaper it is.
+        searched, _ = local_search(best.problem, greedy, begin + LOCAL_SHARE * time_limit)
+        best.offer(searched)
+        return _reduce_and_solve(best, solver, small, begin + time_limit, child)
+
+
+def _reduce_and_solve(
+    best: Best, solver: str, small: Restricted, deadline: float, child: Child | None
+) -> str:
     classes = best.problem.class_count
     reduced = reduce_problem(small.problem, best.cost, deadline)
     if reduced.closed:
@@ -208,11 +179,11 @@ def _reduce_and_solve(best: _Best, solver: str, small: Restricted, deadline: flo
     if solve_without_solver(reduced.problem, cutoff, report):
         return ""
     task = ("exact", reduced.problem, cutoff, solver)
-    return _listen(best, task, solver, deadline, take, reduced.offset)[0]
+    return _listen(best, task, solver, deadline, take, reduced.offset, child)[0]
 
 
 def _solve_tensat(
-    best: _Best, method: str, solver: str, small: Restricted, deadline: float
+    best: Best, method: str, solver: str, small: Restricted, deadline: float
 ) -> tuple[str, str]:
     classes = best.problem.class_count
     incumbent = small.choice_from(best.choice)
@@ -222,16 +193,17 @@ def _solve_tensat(
     def take(choice: Ints) -> bool:
         return best.offer(small.choice_to(choice, classes))
 
-    return _listen(best, task, solver, deadline, take, 0.0)
+    return _listen(best, task, solver, deadline, take, 0.0, None)
 
 
 def _listen(
-    best: _Best,
+    best: Best,
     task: tuple[Any, ...],
     solver: str,
     deadline: float,
     take: Callable[[Ints], bool],
     offset: float,
+    child: Child | None,
 ) -> tuple[str, str]:
     """Run a task in a process and take what it finds; return why it stopped, and a remark."""
     left = deadline - time.monotonic()
@@ -239,7 +211,7 @@ def _listen(
         return "time limit", ""
     # The solver stops a little early, so that its last solution arrives before the process is
     # killed a little late.
-    messages = run_in_process((*task, time.time() + 0.97 * left), deadline + 0.02 * left)
+    messages = run_in_process((*task, time.time() + 0.97 * left), deadline + 0.02 * left, child)
     reason, remark = "", ""
     try:
         for message in messages:

@@ -31,6 +31,10 @@ def main() -> None:
     """Read the task from standard input, work, and write messages to standard output."""
     messages = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what solvers print must not mix with the messages
+    # Loaded while the parent prepares the task.
+
+    import tvm_tensat.extraction.pool  # noqa: F401
+
     task = pickle.load(sys.stdin.buffer)
     threading.Thread(target=_end_with_parent, args=(sys.stdin.buffer,), daemon=True).start()
 
