@@ -21,8 +21,10 @@ from tvm_tensat.extraction.restrict import edge_nodes
 
 Colours = npt.NDArray[np.uint64]
 
-# Classes of equal colour that are told apart one by one; each takes a refinement.
+# Classes of equal colour that are told apart one by one; each takes a refinement, whose time is
+# that of some passes over the edges: so many classes, and fewer in problems with many edges.
 MOST_TIES = 200
+MOST_TIES_TIMES_EDGES = 2_000_000
 
 # Costs that differ by rounding (shifts subtract them in any order) are the same to these bits.
 _BITS = 40
@@ -52,7 +54,8 @@ def form_of(problem: Problem) -> Form | None:
     cost = _rounded(problem.node_cost)
     colour: Colours = np.zeros(problem.class_count, dtype=np.uint64)
     colour[problem.roots] = 1
-    for _ in range(MOST_TIES):
+    ties = MOST_TIES_TIMES_EDGES // max(1, len(problem.child_class))
+    for _ in range(1 + min(MOST_TIES, ties)):
         colour, of_node = _refine(problem, cost, colour)
         values, first, count = np.unique(colour, return_index=True, return_counts=True)
         if len(values) == problem.class_count:
