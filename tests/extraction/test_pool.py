@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
 from tests.extraction.oracle import check_extraction, make_problem, small_problems
-from tvm_tensat.extraction import ExtractionError, Problem, extract_pool
+from tvm_tensat.extraction import ExtractionError, Problem, extract, extract_pool, pool
 from tvm_tensat.extraction.choice import trim
 from tvm_tensat.extraction.greedy import greedy_dag
 from tvm_tensat.extraction.pool import solve_pool
@@ -101,12 +102,19 @@ def test_a_pool_from_outside_in_order_and_trimmed():
         roots=[0],
         class_count=4,
     )
-    pool = extract_pool(problem, 5, most_cost=1.5)
-    assert [member.cost for member in pool] == [3.0, 3.1]
-    assert [member.status for member in pool] == ["optimal", "optimal"]
-    assert pool[1].choice.tolist() == [1, -1, 4, -1]
+    found = extract_pool(problem, 5, most_cost=1.5)
+    assert [member.cost for member in found] == [3.0, 3.1]
+    assert [member.status for member in found] == ["optimal", "optimal"]
+    assert found[1].choice.tolist() == [1, -1, 4, -1]
     assert len(extract_pool(problem, 5, most_cost=4)) == 3
     assert len(extract_pool(problem, 1)) == 1
+
+
+def test_ctrl_c_during_the_first_ends_the_pool(monkeypatch):
+    problem = make_problem([(0, 1.0, []), (0, 1.01, [])], roots=[0], class_count=1)
+    first = replace(extract(problem), status="feasible: interrupted")
+    monkeypatch.setattr(pool, "extract", lambda *_, **__: first)
+    assert extract_pool(problem, 3) == [first]
 
 
 @pytest.mark.parametrize("wrong", [{"difference": 0.0}, {"most_cost": 0.9}, {"count": 0}])

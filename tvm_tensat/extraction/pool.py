@@ -95,7 +95,7 @@ def extract_pool(
         problem, solver=solver, time_limit=time_limit / 2, start=start, progress=progress
     )
     pool = [first]
-    if count == 1 or first.cost == 0:
+    if count == 1 or first.cost == 0 or first.status.endswith("interrupted"):
         return pool
     small = restrict(problem, greedy_dag(problem) >= 0)
     left = time_limit - (time.monotonic() - begin)
