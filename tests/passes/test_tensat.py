@@ -15,6 +15,7 @@ import tvm_tensat.passes.segment
 import tvm_tensat.passes.tensat
 from tests.passes import models
 from tvm_tensat.egraph.rule import EXACT, rule
+from tvm_tensat.extraction import extract, problem_from_json
 from tvm_tensat.passes import Tensat, TensatOptions, guard, judge, optimize, side_by_side
 from tvm_tensat.passes.race import Race, _lower_bounds
 from tvm_tensat.rules.operators import add, multiply
@@ -97,6 +98,30 @@ def test_recorded_costs_measure_nothing_and_choose_only_what_is_recorded(tmp_pat
     again = optimize(module, LLVM, costs="recorded", **settings).report.blocks[0]
     assert again.kernels_measured == 0 and again.kernels_recorded > 0
     assert again.cost_after == pytest.approx(first.cost_after)
+
+
+def test_candidates_are_forms_that_differ_and_all_compute_the_same(monkeypatch) -> None:
+    module = models.convolution_with_batch_norm()
+    monkeypatch.setattr(tvm_tensat.passes.segment, "MOST_COST", 3.0)
+    result = optimize(module, LLVM, costs="estimated", candidates=4, strict=True)
+    raced = result.report.races[0].modules
+    assert raced[0] == "input" and 3 <= len(raced) <= 5, raced
+    assert any("alternative" in name for name in raced)
+    assert not any("computes something else" in reason for reason in result.report.reasons)
+    assert guard.difference(outputs(module), outputs(result.module), 10) is None
+
+
+def test_e_graphs_are_kept_with_their_costs(tmp_path) -> None:
+    module = models.convolution_with_batch_norm()
+    result = optimize(module, LLVM, **QUICK, egraphs=tmp_path / "new" / "folder", strict=True)
+    block = result.report.blocks[0]
+    problem = problem_from_json(tmp_path / "new" / "folder" / "main-segment-0.json")
+    assert extract(problem).cost == pytest.approx(block.cost_after, rel=1e-6)
+    (tmp_path / "file").write_text("")
+    result = optimize(module, LLVM, **QUICK, egraphs=tmp_path / "file", strict=True)
+    assert result.report.verdict == "optimized"
+    assert "the e-graph was not saved: " in result.report.blocks[0].remarks[0]
+    assert (tmp_path / "file").read_text() == ""
 
 
 def test_works_in_sequential_under_instruments() -> None:
