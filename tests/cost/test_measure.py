@@ -141,8 +141,9 @@ def test_stopping_ends_a_hanging_kernel_within_a_second(store: CostStore) -> Non
 
 def test_ctrl_c_keeps_what_was_measured_and_ends_at_once(tmp_path: Path) -> None:
     program = """
-import sys
+import signal, sys
 from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 from tests.cost.kernels import TARGET, calling, relu
 from tvm_tensat.cost import CostStore, measure
 kernels = [relu(8), calling("pause")]
