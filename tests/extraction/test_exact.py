@@ -15,6 +15,7 @@ from tests.extraction.oracle import brute_force, check_extraction, random_proble
 from tvm_tensat.extraction import ExtractionError, Problem, exact, extract, reductions, tiny
 from tvm_tensat.extraction.choice import exact_cost, trim
 from tvm_tensat.extraction.greedy import greedy_dag
+from tvm_tensat.extraction.local import local_search
 from tvm_tensat.extraction.part import Context
 from tvm_tensat.extraction.restrict import edge_nodes, restrict
 from tvm_tensat.extraction.tensat import solve_tensat
@@ -88,19 +89,19 @@ def test_the_published_program_agrees_with_brute_force(problem: Problem, order: 
     assert published(problem, order, "highs") == pytest.approx(expected, rel=1e-6, abs=0)
 
 
-@pytest.mark.parametrize("seed", range(20))
+# On seeds 19 and 25 must sets drop e-nodes without which others have no derivation.
+@pytest.mark.parametrize("seed", [1, 2, 3, 19, 25])
 @pytest.mark.parametrize("turns", [0, 1, 2, 100])
 def test_reductions_cut_short_leave_a_derivation_of_every_class(seed, turns, monkeypatch):
     """Must sets and the solver need that, whenever time is up."""
-    problem = random_problem(seed, 60, back=0.3)
+    problem = random_problem(seed, 200, back=0.4)
     greedy = greedy_dag(problem)
-    choice = trim(problem, greedy)
-    if choice is None:
-        pytest.skip("this e-graph has no extraction")
+    choice = trim(problem, local_search(problem, greedy, time.monotonic() + 20)[0])
+    assert choice is not None
     clock = iter([0.0] * turns + [2.0] * 1000)
     monkeypatch.setattr(reductions.time, "monotonic", lambda: next(clock))
     small = restrict(problem, greedy >= 0).problem
-    reduced = reductions.reduce_problem(small, 1.2 * exact_cost(problem, choice), 1.0)
+    reduced = reductions.reduce_problem(small, 1.0001 * exact_cost(problem, choice), 1.0)
     assert reduced.closed or (greedy_dag(reduced.problem) >= 0).all()
 
 
