@@ -3,7 +3,7 @@
     python -m tests.benchmarks.ablation [--models a,b] [--k-multi 1,2,3] [--time-limit 60]
         [--egraphs DIR] [--json FILE]
 
-For each model and `k_multi`, with measured costs (TENSAT, sections 6.4 and 6.5):
+For each model and `k_multi`, with measured costs, after the evaluation of TENSAT (MLSys 2021):
 
 - greedy DAG extraction against ILP on the e-graph whose cycles were filtered: predicted cost, and
   latency of the compiled graphs, timed in turn with the input's;

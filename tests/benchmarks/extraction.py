@@ -111,10 +111,10 @@ def _grow(options: argparse.Namespace) -> int:
     facts = _facts()
     print(", ".join(f"{name} {value}" for name, value in facts.items()))
     print(
-        "| family | e-nodes | greedy, s | local search, s | reductions, s | e-nodes left "
-        "| peak, MiB |"
+        "| family | e-nodes | greedy, s | local search, s | its cost to greedy's | reductions, s "
+        "| e-nodes left | peak, MiB |"
     )
-    print("|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|")
     rows = []
     context = multiprocessing.get_context("spawn")
     for family in FAMILIES:
@@ -125,8 +125,8 @@ def _grow(options: argparse.Namespace) -> int:
             rows.append(row)
             print(
                 f"| {family} | {row['nodes']:,} | {row['greedy']:.2f} | {row['local']:.2f}"
-                f"{'' if row['finished'] else ' (limit)'} | {row['reductions']:.2f} "
-                f"| {row['left']:,} | {row['peak_mib']:.0f} |",
+                f"{'' if row['finished'] else ' (limit)'} | {row['local_cost']:.3f} "
+                f"| {row['reductions']:.2f} | {row['left']:,} | {row['peak_mib']:.0f} |",
                 flush=True,
             )
         small, large = rows[-2], rows[-1]
@@ -148,8 +148,8 @@ def _phases(family: str, size: int, limit: float) -> dict[str, Any]:
     after_greedy = time.perf_counter()
     found, finished = local_search(problem, greedy, time.monotonic() + LOCAL_SHARE * limit)
     after_local = time.perf_counter()
-    kept = trim(problem, found)
-    assert kept is not None
+    first, kept = trim(problem, greedy), trim(problem, found)
+    assert first is not None and kept is not None
     small = restrict(problem, greedy >= 0)
     reduced = reduce_problem(
         small.problem, exact_cost(problem, kept), time.monotonic() + 10 * limit
@@ -159,6 +159,7 @@ def _phases(family: str, size: int, limit: float) -> dict[str, Any]:
         "nodes": len(problem.node_class),
         "greedy": after_greedy - began,
         "local": after_local - after_greedy,
+        "local_cost": exact_cost(problem, kept) / exact_cost(problem, first),
         "finished": finished,
         "reductions": time.perf_counter() - after_local,
         "left": len(reduced.problem.node_class),

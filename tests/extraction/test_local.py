@@ -85,6 +85,11 @@ def test_a_known_start_is_used_and_a_wrong_one_refused():
     )
     start = np.array([0, 1, -1, -1])
     assert extract(problem, "ilp-no-cycles", start=start).cost == 1.0
+    larger = random_problem(7, 400, back=0.3)
+    known = extract(larger, "local-search")
+    late = {"method": "ilp-tensat-real", "time_limit": 1e-3}
+    assert extract(larger, **late).cost > known.cost
+    assert extract(larger, **late, start=known.choice).cost == known.cost
     for wrong in (start[:-1], np.full(4, 9), np.full(4, -2)):
         with pytest.raises(ExtractionError, match="start must name an e-node"):
             extract(problem, start=wrong)

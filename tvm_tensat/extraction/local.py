@@ -19,10 +19,12 @@ from __future__ import annotations
 
 import itertools
 import time
+from dataclasses import replace
 
 import numpy as np
 
 from tvm_tensat.extraction.choice import child_lists
+from tvm_tensat.extraction.formulations import topological
 from tvm_tensat.extraction.problem import Ints, Problem
 from tvm_tensat.extraction.restrict import live_nodes
 
@@ -68,7 +70,8 @@ class _Search:
         self.cost = 0.0
         self.uses = [0] * problem.class_count
         self.fresh: list[int] = []  # classes that came into use
-        self.order = _Order(_children_first(self.choice, self.children), problem.class_count)
+        everything = replace(problem, roots=np.flatnonzero(choice >= 0))
+        self.order = _Order(topological(everything, choice), problem.class_count)
         self.done: list[tuple[int, int, float]] = []  # switches, to be undone
         self._use(problem.roots.tolist())
 
@@ -218,22 +221,3 @@ class _Order:
         while at != head:
             self.rank[at] = rank
             at, rank = self.after[at], rank + 1.0
-
-
-def _children_first(choice: list[int], children: list[list[int]]) -> list[int]:
-    """Return the classes that have an e-node, those of its children before them."""
-    found: list[int] = []
-    seen = [node < 0 for node in choice]
-    for start in range(len(choice)):
-        stack = [] if seen[start] else [start]
-        while stack:
-            number = stack[-1]
-            waiting = [child for child in children[choice[number]] if not seen[child]]
-            if waiting:
-                stack += waiting
-                continue
-            stack.pop()
-            if not seen[number]:
-                seen[number] = True
-                found.append(number)
-    return found

@@ -25,6 +25,7 @@ from tvm_tensat.extraction.problem import Bools, Ints, Problem
 from tvm_tensat.extraction.program import SCALED_COST, Rows, solve_program
 from tvm_tensat.extraction.reductions import reduce_problem
 from tvm_tensat.extraction.relaxation import Relaxation
+from tvm_tensat.extraction.restrict import edge_nodes
 from tvm_tensat.extraction.separation import Separator
 from tvm_tensat.extraction.split import select
 from tvm_tensat.extraction.strong import (
@@ -241,8 +242,6 @@ class Part:
 
 def _closed(problem: Problem, kept: Bools) -> Bools:
     """Drop e-nodes whose children have lost all e-nodes, until none is left to drop."""
-    from tvm_tensat.extraction.restrict import edge_nodes
-
     node = edge_nodes(problem)
     kept = kept.copy()
     while True:

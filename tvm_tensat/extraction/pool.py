@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from tvm_tensat.extraction.best import Progress
+from tvm_tensat.extraction.best import PROOF_TOLERANCE, Progress
 from tvm_tensat.extraction.choice import exact_cost, reach, trim
 from tvm_tensat.extraction.components import cycles_of
 from tvm_tensat.extraction.cuts import loop_rows
@@ -111,7 +111,7 @@ def extract_pool(
                 break
             cost = exact_cost(problem, choice)
             bound = min(message[2], cost)
-            proven = cost - bound <= 1e-6 * cost
+            proven = cost - bound <= PROOF_TOLERANCE * cost
             status = "optimal" if proven else "feasible: time limit"
             seconds = time.monotonic() - begin
             pool.append(
