@@ -21,9 +21,12 @@ class BlockReport:
         E-nodes of the input.
     exploration : Exploration
     cost_before, cost_after : float
-        Seconds that the cost model predicts.
+        Seconds that the cost model predicts: the sum of the kernels' times.
+    launches_before, launches_after : int
+        Kernels that TVM will run.
     bound, gap : float
-        Proven lower bound in seconds, and the relative distance to it.
+        What no graph undercuts as long as each e-node costs what it is known or estimated to cost,
+        in seconds, and the relative distance to it.
     status : str
         How extraction ended.
     rounds : int
@@ -47,6 +50,8 @@ class BlockReport:
     exploration: Exploration
     cost_before: float
     cost_after: float
+    launches_before: int
+    launches_after: int
     bound: float
     gap: float
     status: str
@@ -118,7 +123,8 @@ def _block_lines(block: BlockReport) -> list[str]:
         f"    e-graph: {explored.nodes:,} e-nodes ({explored.filtered:,} filtered), "
         f"{explored.classes:,} e-classes, {explored.iterations} iterations "
         f"in {explored.seconds:.2f} s, {explored.stopped}",
-        f"    predicted: {_ms(block.cost_before)} -> {_ms(block.cost_after)} ms; "
+        f"    predicted: {_ms(block.cost_before)} -> {_ms(block.cost_after)} ms, "
+        f"{block.launches_before} -> {block.launches_after} kernels; "
         f"extraction {block.status}, gap {block.gap:.2%}, {block.rounds} rounds",
         f"    kernels: {block.kernels_measured} measured, {block.kernels_recorded} from the store, "
         f"{block.kernels_failed} failed",

@@ -21,7 +21,8 @@ from tvm_tensat.passes.judge import Judge
 from tvm_tensat.passes.options import TensatOptions
 from tvm_tensat.passes.phases import Phases
 from tvm_tensat.passes.report import Report
-from tvm_tensat.passes.segment import CHEAPEST, LEAST_GAIN, Bindings, optimize_segment
+from tvm_tensat.passes.search import CHEAPEST, LEAST_GAIN
+from tvm_tensat.passes.segment import Bindings, optimize_segment
 from tvm_tensat.relax.fold import fold_weights
 from tvm_tensat.relax.language import RelaxLanguage
 from tvm_tensat.relax.plan import FunctionPlan, Kept, Segment, plan_function

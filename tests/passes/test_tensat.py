@@ -11,9 +11,11 @@ import tvm_ffi
 from tvm import relax
 from tvm.target import Target
 
+import tvm_tensat.passes.search
 import tvm_tensat.passes.segment
 import tvm_tensat.passes.tensat
 from tests.passes import models
+from tvm_tensat.cost.signatures import Signature
 from tvm_tensat.egraph.rule import EXACT, rule
 from tvm_tensat.extraction import extract, problem_from_json
 from tvm_tensat.passes import Tensat, TensatOptions, guard, judge, optimize, side_by_side
@@ -102,7 +104,7 @@ def test_recorded_costs_measure_nothing_and_choose_only_what_is_recorded(tmp_pat
 
 def test_candidates_are_forms_that_differ_and_all_compute_the_same(monkeypatch) -> None:
     module = models.convolution_with_batch_norm()
-    monkeypatch.setattr(tvm_tensat.passes.segment, "MOST_COST", 3.0)
+    monkeypatch.setattr(tvm_tensat.passes.search, "MOST_COST", 3.0)
     result = optimize(module, LLVM, costs="estimated", candidates=4, strict=True)
     raced = result.report.races[0].modules
     assert raced[0] == "input" and 3 <= len(raced) <= 5, raced
@@ -182,12 +184,8 @@ def test_a_wrong_rule_is_caught_by_the_check(monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("TVM_TENSAT_COSTS", str(tmp_path / "costs.sqlite"))
     module = models.shared_products(count=2)
     monkeypatch.setattr(tvm_tensat.passes.tensat, "all_rules", lambda _: (wrong_sum,))
-    # Equal costs leave the choice to the solver; a sum that cannot be chosen leaves none.
-    monkeypatch.setattr(
-        tvm_tensat.passes.segment,
-        "NodeCosts",
-        _costs_against("relax.add", tvm_tensat.passes.segment.NodeCosts),
-    )
+    # Equal costs would leave the input; sums that take a second do not.
+    monkeypatch.setattr(Signature, "estimate", _costs_against("relax.add", Signature.estimate))
     result = optimize(module, LLVM, **QUICK)
     assert result.module.same_as(module)
     reason = " ".join(result.report.reasons)
@@ -203,16 +201,12 @@ def test_a_wrong_rule_is_caught_by_the_check(monkeypatch, tmp_path) -> None:
         optimize(module, LLVM, **QUICK, strict=True)
 
 
-def _costs_against(name: str, original: type) -> type:
-    class Costs(original):
-        def costs(self):
-            values = super().costs()
-            for row, number in enumerate(self.graph.node_operator.tolist()):
-                if self.language.operator(number).name == name:
-                    values[row] += 1.0
-            return values
+def _costs_against(name: str, original):
+    def estimate(self, language, line):
+        kind, seconds = original(self, language, line)
+        return kind, seconds + (language.operator(self.operator).name == name)
 
-    return Costs
+    return estimate
 
 
 def test_what_tvms_own_passes_leave_is_optimized_further() -> None:

@@ -1,18 +1,16 @@
-"""One cost for each e-node: what choosing it adds to the running time of the compiled block.
+"""What a chosen graph costs, and one cost for each e-node from which extraction chooses.
 
-The cost of an e-node depends on its *signature*: its operator, the types of its operands, and which
-of them are weights. Three kinds:
-
-- free: leaves, tuples, views, and what is computed from weights alone, at compile time;
-- fused: elementwise work, which TVM computes inside the kernel that makes its operand: charged
-  for what it adds there (its other operands' traffic and its arithmetic), not as a kernel;
-- a kernel: measured when it has been chosen once, until then a roofline estimate, scaled by what
-  measured kernels of its operator took against theirs.
+The cost of a graph is the sum of its kernels' times, each kernel measured as TVM fuses it. No sum
+over e-nodes can be that exactly, for what an operator costs depends on its neighbours; but each
+graph that was measured corrects the costs of its e-nodes, so that they add up to what the graph
+costs. An e-node that was in no graph yet costs what its signature cost elsewhere, or else an
+estimate by the roofline, scaled by what measured kernels of its operator took against theirs and
+taken somewhat too low: extraction then chooses what may be better, and that is measured next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -21,30 +19,26 @@ import numpy as np
 from numpy.typing import NDArray
 from tvm.target import Target
 
-from tvm_tensat.cost.kernel import Kernel, Measurement, StoreKey
+from tvm_tensat.cost.fused import GraphKernel, as_kernel, is_measurable, signatures_in
+from tvm_tensat.cost.kernel import Measurement, StoreKey
 from tvm_tensat.cost.measure import measure
 from tvm_tensat.cost.roofline import Roofline
 from tvm_tensat.cost.setting import setting_of
+from tvm_tensat.cost.signatures import KERNEL, count_weight_bytes, sign
 from tvm_tensat.cost.store import CostStore
-from tvm_tensat.cost.work import Work, bytes_of, is_elementwise, is_free, work_of
+from tvm_tensat.cost.work import bytes_of
 from tvm_tensat.egraph.egraph import FROM_INPUT, EGraph, Ints
-from tvm_tensat.egraph.language import Dim, Operator, TensorInfo, TupleInfo, TypeInfo
-from tvm_tensat.relax.kernels import kernel_module
 from tvm_tensat.relax.language import RelaxLanguage
 
 # An estimate is taken this much too low, so that a kernel which may be the better one is measured.
 OPTIMISM = 0.85
 
+# Of a fused kernel's time, what its smaller operators are charged at most.
+MOST_OF_OTHERS = 0.5
+
+Floats = NDArray[np.float64]
+
 NO_RECORD = "the store has no time of it"
-
-
-@dataclass(frozen=True)
-class Signature:
-    """What the cost of an e-node depends on."""
-
-    operator: int
-    types: tuple[int, ...]  # of the operands
-    weights: tuple[bool, ...]  # whether the operands are known at compile time
 
 
 @dataclass(frozen=True)
@@ -69,75 +63,71 @@ class Device:
 
 
 class NodeCosts:
-    """Costs of an e-graph's e-nodes, which become truer as kernels are measured.
+    """Costs of an e-graph's e-nodes, which become truer as graphs are measured.
 
     Attributes
     ----------
     signatures : list of Signature
     node_signature : (nodes,) int64
         Position in `signatures`.
-    measured : dict of int to Measurement
-        By position in `signatures`.
+    measured : dict of str to Measurement
+        By the kernel's key.
+    measured_now : int
+        Of them, those that were not in the store.
     """
 
     def __init__(self, graph: EGraph, language: RelaxLanguage, device: Device) -> None:
         self.graph = graph
         self.language = language
         self.device = device
-        self.signatures: list[Signature] = []
-        self._result: list[int] = []  # type of each signature's result
-        self.weight_bytes = self._count_weight_bytes()
-        self.node_signature = self._sign()
-        self.measured: dict[int, Measurement] = {}
-        self.measured_now = 0  # of them, those that were not in the store
-        self._kernel: list[bool] = []  # measurable
-        self._estimate: list[float] = []
-        sourced = self._made_of_sources()
-        for number, signature in enumerate(self.signatures):
-            kind, seconds = self._estimated(number, number in sourced)
-            self._kernel.append(kind == "kernel" and self._is_measurable(signature))
-            self._estimate.append(seconds)
-        if not device.measures:
-            self._look_up()
+        self.signatures, self.node_signature = sign(graph)
+        self.weight_bytes = count_weight_bytes(graph, language)
+        self.measured: dict[str, Measurement] = {}
+        self.measured_now = 0
+        estimates = [s.estimate(language, device.roofline) for s in self.signatures]
+        self._kind = np.array([kind for kind, _ in estimates])
+        self._estimate = np.array([seconds for _, seconds in estimates])
+        self._anchored: dict[int, dict[str, float]] = {}  # signature -> its seconds by kernel
+        self._learned: dict[int, float] = {}  # row -> seconds in a graph whose cost is known
+        self._failed: set[int] = set()  # rows of kernels that have no time
+        self._recorded = None if device.measures else self._signatures_recorded()
 
-    def costs(self) -> NDArray[np.float64]:
-        """Return the seconds of each e-node, (nodes,) float64; inf where there is no time.
+    # -- graphs --------------------------------------------------------------------------------
 
-        The input's own e-nodes stay choosable: a kernel of the input that could not be measured
-        keeps its estimate.
-        """
-        scale = self._scales()
-        values = np.array(self._estimate)
-        failed = np.zeros(len(values), np.bool_)
-        for number, signature in enumerate(self.signatures):
-            known = self.measured.get(number)
-            if known is not None and known.seconds is not None:
-                values[number] = known.seconds
-            elif self._kernel[number]:
-                failed[number] = known is not None
-                name = self.language.operator(signature.operator).name
-                values[number] *= scale.get(name, 1.0) * (1.0 if failed[number] else OPTIMISM)
-        costs = values[self.node_signature]
-        from_rule = self.graph.node_rule != FROM_INPUT
-        costs[from_rule & failed[self.node_signature]] = np.inf
-        return costs
-
-    def unmeasured(self, nodes: Ints) -> list[int]:
-        """Signatures of these e-nodes that could be measured and are not, in order of first use."""
-        if self.device.store is None or not self.device.measures:
+    def unmeasured(self, kernels: Iterable[GraphKernel]) -> list[GraphKernel]:
+        """Return those that could be measured and are not, each only once."""
+        if self.device.store is None:
             return []
-        wanted = dict.fromkeys(self.node_signature[nodes].tolist())
-        return [n for n in wanted if self._kernel[n] and n not in self.measured]
+        wanted = {kernel.key: kernel for kernel in kernels if kernel.key not in self.measured}
+        return [kernel for kernel in wanted.values() if is_measurable(kernel, self.language)]
+
+    def without_anchor(self, kernels: Iterable[GraphKernel]) -> list[GraphKernel]:
+        """Return those whose largest operator was the largest in no measured kernel yet."""
+        scale = self._scales()
+        found = []
+        for kernel in kernels:
+            numbers, _, largest = self._parts(kernel, scale)
+            is_known = numbers[largest] in self._anchored
+            if self._kind[numbers[largest]] == KERNEL and not is_known:
+                found.append(kernel)
+        return found
 
     def measure(
         self,
-        numbers: list[int],
+        kernels: Sequence[GraphKernel],
         progress: Callable[[int, int], None] | None = None,
         stop: Callable[[], bool] | None = None,
     ) -> None:
-        """Measure these signatures, or take them from the store."""
-        store = self.device.store
-        if store is None or not numbers:
+        """Measure these kernels, or take their times from the store."""
+        device = self.device
+        if device.store is None or not kernels:
+            return
+        if not device.measures:
+            setting = setting_of(device.target, device.tuning_records, self.weight_bytes)
+            keys = {kernel.key: StoreKey(kernel.key, setting) for kernel in kernels}
+            known = device.store.get_many(list(keys.values()))
+            for text, key in keys.items():
+                self.measured[text] = known.get(key, Measurement.failure(NO_RECORD))
             return
         recorded: list[int] = []
 
@@ -147,158 +137,150 @@ class NodeCosts:
                 progress(done, total)
 
         results = measure(
-            [self._as_kernel(number) for number in numbers],
-            self.device.target,
-            store=store,
-            tuning_records=self.device.tuning_records,
+            [as_kernel(kernel, self.language) for kernel in kernels],
+            device.target,
+            store=device.store,
+            tuning_records=device.tuning_records,
             model_bytes=self.weight_bytes,
             progress=show,
             stop=stop,
         )
-        self.measured_now += len(numbers) - recorded[0]  # the first call tells what the store has
-        self.measured.update(zip(numbers, results, strict=True))
+        self.measured_now += len(kernels) - recorded[0]  # the first call tells what the store has
+        self.measured.update((k.key, m) for k, m in zip(kernels, results, strict=True))
 
-    def _look_up(self) -> None:
-        """Take from the store what it has of all kernels; the others have no time."""
+    def seconds(self, kernels: Sequence[GraphKernel]) -> float:
+        """Return what a graph costs; inf where a kernel that the input does not have failed."""
+        scale = self._scales()
+        return float(sum(self._seconds_of(kernel, scale) for kernel in kernels))
+
+    def learn(self, kernels: Sequence[GraphKernel]) -> None:
+        """Correct the costs of a graph's e-nodes so that they add up to what it costs.
+
+        A kernel's time, less the estimates of its smaller operators, is its largest operator's.
+        What an e-node cost in several graphs counts at its lowest.
+        """
+        scale = self._scales()
+        for kernel in kernels:
+            seconds = self._seconds_of(kernel, scale)
+            if not np.isfinite(seconds):
+                self._failed.update(row for row in kernel.rows if self._is_new(row))
+                continue
+            numbers, parts, largest = self._parts(kernel, scale)
+            others = float(parts.sum() - parts[largest])
+            if others > MOST_OF_OTHERS * seconds:
+                parts *= MOST_OF_OTHERS * seconds / others
+                others = MOST_OF_OTHERS * seconds
+            parts[largest] = seconds - others
+            for row, part in zip(kernel.rows, parts.tolist(), strict=True):
+                self._learned[row] = min(part, self._learned.get(row, np.inf))
+            known = self.measured.get(kernel.key)
+            is_kernel = self._kind[numbers[largest]] == KERNEL
+            if is_kernel and known is not None and known.seconds is not None:
+                times = self._anchored.setdefault(int(numbers[largest]), {})
+                times[kernel.key] = float(parts[largest])
+
+    def _parts(self, kernel: GraphKernel, scale: Floats) -> tuple[Ints, Floats, int]:
+        """Return a kernel's signatures, their estimated seconds, and which is the largest."""
+        numbers = self.node_signature[np.array(kernel.rows)]
+        parts = self._estimate[numbers] * scale[numbers]
+        largest = int(np.lexsort((parts, self._kind[numbers] == KERNEL))[-1])
+        return numbers, parts, largest
+
+    def _seconds_of(self, kernel: GraphKernel, scale: Floats) -> float:
+        known = self.measured.get(kernel.key)
+        if known is not None:
+            if known.seconds is not None:
+                return known.seconds
+            if any(map(self._is_new, kernel.rows)):
+                return np.inf
+        numbers, parts, largest = self._parts(kernel, scale)
+        total = float(parts.sum())
+        if (anchored := self._anchored.get(int(numbers[largest]))) is not None:
+            return total - float(parts[largest]) + median(anchored.values())
+        if self._kind[numbers[largest]] == KERNEL:
+            return total
+        line = self.device.roofline
+        # Only elementwise work and views: what they read and write decides.
+        moved = _bytes_read(kernel, self.language)
+        moved += bytes_of(self.language.info(self.signatures[numbers[-1]].result))
+        return max(total, line.seconds(0.0, moved, 0.0, 0.0))
+
+    def _is_new(self, row: int) -> bool:
+        """Whether a rule made this e-node; the input's stay choosable whatever happens."""
+        return bool(self.graph.node_rule[row] != FROM_INPUT)
+
+    # -- e-nodes -------------------------------------------------------------------------------
+
+    def costs(self) -> Floats:
+        """Return the seconds of each e-node, (nodes,) float64; inf where there is no time."""
+        values = self._estimate * self._scales()
+        kernel = self._kind == KERNEL
+        if self.device.store is not None and self.device.measures:
+            values[kernel] *= OPTIMISM
+        for number, times in self._anchored.items():
+            values[number] = median(times.values())
+        costs = values[self.node_signature]
+        costs[self.without_time(kernel)] = np.inf
+        if self._learned:
+            costs[list(self._learned)] = list(self._learned.values())
+        if self._failed:
+            costs[list(self._failed)] = np.inf
+        return costs
+
+    def guessed(self) -> NDArray[np.bool_]:
+        """Return which e-nodes' kernels were in no measured graph, (nodes,) bool."""
+        unknown = self._kind == KERNEL
+        unknown[list(self._anchored)] = False
+        guessed = unknown[self.node_signature]
+        guessed[list(self._learned)] = False
+        return guessed
+
+    def without_time(self, kernel: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which new e-nodes' kernels the store knows nothing of, if it is all there is."""
+        if self._recorded is None:
+            return np.zeros(len(self.node_signature), np.bool_)
+        unknown = np.array(
+            [
+                is_kernel and signature.text(self.language) not in self._recorded
+                for signature, is_kernel in zip(self.signatures, kernel.tolist(), strict=True)
+            ],
+            np.bool_,
+        )
+        return unknown[self.node_signature] & (self.graph.node_rule != FROM_INPUT)
+
+    def _signatures_recorded(self) -> set[str] | None:
+        """Return the signatures in the store's kernels of this setting; None without a store."""
         device = self.device
         if device.store is None:
-            return
+            return None
         setting = setting_of(device.target, device.tuning_records, self.weight_bytes)
-        numbers = [number for number, kernel in enumerate(self._kernel) if kernel]
-        keys = [StoreKey(self.describe(number), setting) for number in numbers]
-        known = device.store.get_many(keys)
-        for number, key in zip(numbers, keys, strict=True):
-            self.measured[number] = known.get(key, Measurement.failure(NO_RECORD))
+        return {
+            text
+            for key, known in device.store.get_setting(setting).items()
+            if known.seconds is not None
+            for text in signatures_in(key)
+        }
 
-    def describe(self, number: int) -> str:
-        """Return a signature as text, which is also the key of its measured kernel."""
-        signature = self.signatures[number]
-        operands = [
-            str(self.language.info(type_number)) + ("!" if weight else "")
-            for type_number, weight in zip(signature.types, signature.weights, strict=True)
-        ]
-        return f"{self.language.operator(signature.operator)}({', '.join(operands)})"
-
-    # -- signatures --------------------------------------------------------------------------
-
-    def _sign(self) -> Ints:
-        """Intern the signature of every e-node, those that congruence merged away included."""
-        graph = self.graph
-        number = np.empty(len(graph.node_operator), np.int64)
-        arity = graph.operator_arity[graph.node_operator]
-        for count in np.unique(arity).tolist():
-            rows = np.flatnonzero(arity == count)
-            children = graph.children(rows, count)
-            operand = graph.class_type[children] * 2 + graph.class_weight[children]
-            columns = np.hstack([graph.node_operator[rows][:, None], operand])
-            unique, first, inverse = np.unique(
-                columns, axis=0, return_index=True, return_inverse=True
-            )
-            self._result += graph.class_type[graph.node_class[rows[first]]].tolist()
-            number[rows] = len(self.signatures) + inverse.ravel()
-            for operator, *packed in unique.tolist():
-                types = tuple(value // 2 for value in packed)
-                weights = tuple(bool(value % 2) for value in packed)
-                self.signatures.append(Signature(operator, types, weights))
-        return number
-
-    def _count_weight_bytes(self) -> int:
-        """Return the size of the model's weights, which decides how cold they are when used."""
-        graph = self.graph
-        rows = np.flatnonzero(graph.node_rule == FROM_INPUT)
-        return sum(
-            bytes_of(self.language.info(type_number))
-            for operator, type_number in zip(
-                graph.node_operator[rows].tolist(),
-                graph.class_type[graph.node_class[rows]].tolist(),
-                strict=True,
-            )
-            if self.language.operator(operator).name == "weight"
-        )
-
-    def _made_of_sources(self) -> set[int]:
-        """Signatures of e-nodes with no operand that a kernel makes, so with nothing to fuse into.
-
-        Where e-nodes of one signature differ in that, the signature counts as fused.
-        """
-        graph = self.graph
-        alive = np.flatnonzero(graph.node_alive)
-        names = [self.language.operator(n).name for n in range(len(graph.operator_arity))]
-        source = np.array([name in ("leaf", "weight", "scalar") for name in names], np.bool_)
-        class_made = np.zeros(len(graph.class_type), np.bool_)
-        class_made[graph.node_class[alive[~source[graph.node_operator[alive]]]]] = True
-        class_made &= ~graph.class_weight
-        owner, child = graph.edges(alive)
-        made = np.bincount(owner, weights=class_made[child], minlength=len(alive)) > 0
-        fused = set(self.node_signature[alive[made]].tolist())
-        return set(self.node_signature[alive[~made]].tolist()) - fused
-
-    # -- estimates ---------------------------------------------------------------------------
-
-    def _estimated(self, number: int, stands_alone: bool) -> tuple[str, float]:
-        """Return the kind of a signature and its estimated seconds."""
-        signature = self.signatures[number]
-        operator = self.language.operator(signature.operator)
-        operands = [self.language.info(t) for t in signature.types]
-        folded = all(signature.weights) and self.language.is_foldable(signature.operator)
-        if operator.arity == 0 and operator.name in ("leaf", "weight", "scalar"):
-            return "free", 0.0
-        if folded or is_free(operator, operands):
-            return "free", 0.0
-        work = work_of(operator, operands, self.language.info(self._result[number]))
-        line = self.device.roofline
-        if is_elementwise(operator) and not stands_alone:
-            sizes = sorted(map(bytes_of, operands))
-            added = Work(work.flops, float(sum(sizes[:-1])), 0.0, work.transcendentals)
-            return "fused", line.seconds_of(added) - line.launch_seconds
-        return "kernel", line.seconds_of(work)
-
-    def _scales(self) -> dict[str, float]:
-        """Return how much longer than estimated the measured kernels of each operator take."""
+    def _scales(self) -> Floats:
+        """Return how much longer than estimated each signature's operator takes, where measured."""
+        names = [self.language.operator(s.operator).name for s in self.signatures]
         ratios: dict[str, list[float]] = {}
-        for number, known in self.measured.items():
-            if known.seconds is not None and self._estimate[number] > 0:
-                name = self.language.operator(self.signatures[number].operator).name
-                ratios.setdefault(name, []).append(known.seconds / self._estimate[number])
-        return {name: median(values) for name, values in ratios.items()}
-
-    # -- kernels -----------------------------------------------------------------------------
-
-    def _is_measurable(self, signature: Signature) -> bool:
-        """Whether the signature alone says what to build: static shapes, no foreign callee."""
-        operator = self.language.operator(signature.operator)
-        infos = [self.language.info(t) for t in signature.types]
-        return _is_relax(operator) and all(map(_is_static, infos))
-
-    def _as_kernel(self, number: int) -> Kernel:
-        signature = self.signatures[number]
-        weights: list[bool] = []
-        for type_number, weight in zip(signature.types, signature.weights, strict=True):
-            info = self.language.info(type_number)
-            weights += [weight] * (len(info.fields) if isinstance(info, TupleInfo) else 1)
-        return Kernel(
-            kernel_module(self.language, signature.operator, signature.types),
-            tuple(weights),
-            self.describe(number),
-        )
+        for number, times in self._anchored.items():
+            if self._estimate[number] > 0:
+                ratios.setdefault(names[number], []).append(
+                    median(times.values()) / float(self._estimate[number])
+                )
+        middle = {name: median(values) for name, values in ratios.items()}
+        return np.array([middle.get(name, 1.0) for name in names])
 
 
-def _is_static(info: TypeInfo) -> bool:
-    if isinstance(info, TupleInfo):
-        return all(map(_is_static, info.fields))
-    if not isinstance(info, TensorInfo) or info.shape is None:
-        return False
-    return all(isinstance(dim, int) for dim in info.shape)
-
-
-def _is_relax(operator: Operator) -> bool:
-    """Whether it is an operator of Relax with plain attributes, not a call of something else."""
-    return operator.name.startswith("relax.") and all(map(_is_plain, dict(operator.attrs).values()))
-
-
-def _is_plain(value: object) -> bool:
-    if isinstance(value, tuple):
-        return all(map(_is_plain, value))
-    return value is None or (
-        isinstance(value, (bool, int, float, str)) and not isinstance(value, Dim)
-    )
+def _bytes_read(kernel: GraphKernel, language: RelaxLanguage) -> float:
+    """Return the size of what a kernel reads, each operand once."""
+    nodes = kernel.emitted.nodes
+    read = {
+        operand: bytes_of(language.info(type_number))
+        for member in kernel.members
+        for operand, type_number in zip(nodes[member].operands, nodes[member].types, strict=True)
+        if operand not in kernel.members
+    }
+    return float(sum(read.values()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tvm_tensat.egraph import EGraph
@@ -11,20 +12,29 @@ from tvm_tensat.relax.order import ChosenGraph, arrange
 
 @dataclass(frozen=True)
 class EmittedGraph:
-    """Operators in the order of bindings, and the classes they were chosen for.
+    """Operators in the order of bindings, and the e-nodes they are.
 
     Parameters
     ----------
     nodes : tuple of Emitted
-    classes : tuple of int
+    rows : tuple of int
+        Rows of the e-graph.
     """
 
     nodes: tuple[Emitted, ...]
-    classes: tuple[int, ...]
+    rows: tuple[int, ...]
 
 
-def emitted_graph(chosen: ChosenGraph, graph: EGraph) -> EmittedGraph:
-    """Return what `tvm_tensat.relax.writer.write_segment` will emit for a choice."""
+def emitted_graph(chosen: ChosenGraph, graph: EGraph, row_of: Mapping[int, int]) -> EmittedGraph:
+    """Return what `tvm_tensat.relax.writer.write_segment` will emit for a choice.
+
+    Parameters
+    ----------
+    chosen : ChosenGraph
+    graph : EGraph
+    row_of : mapping of int to int
+        The chosen e-node's row, by class.
+    """
     classes = tuple(place.number for place in arrange(chosen) if place.beside is None)
     position = {number: k for k, number in enumerate(classes)}
     nodes = []
@@ -40,4 +50,4 @@ def emitted_graph(chosen: ChosenGraph, graph: EGraph) -> EmittedGraph:
                 outputs=len(chosen.outputs.get(number, ())),
             )
         )
-    return EmittedGraph(tuple(nodes), classes)
+    return EmittedGraph(tuple(nodes), tuple(row_of[number] for number in classes))

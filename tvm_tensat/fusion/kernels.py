@@ -37,6 +37,11 @@ class Emitted:
     is_bound: bool
     outputs: int
 
+    def is_inline_tuple(self, language: RelaxLanguage) -> bool:
+        """Whether it is a tuple that is written inside the calls that read it."""
+        is_tuple = language.operator(self.operator).name == "tuple"
+        return is_tuple and not self.is_bound and not self.is_weight
+
 
 @dataclass(frozen=True)
 class FusedKernel:
@@ -118,7 +123,7 @@ class _Lowered:
         for number, node in enumerate(graph):
             if number in found:
                 self._add(number, node, found[number])
-            elif operators[number].name == "tuple" and not node.is_weight:
+            elif node.is_inline_tuple(language):
                 self._made[number] = self._read_by(node)
 
     def _read_by(self, node: Emitted) -> tuple[int, ...]:

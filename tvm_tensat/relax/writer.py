@@ -18,7 +18,7 @@ from tvm_tensat.relax.order import Choice, ChosenGraph, arrange
 from tvm_tensat.relax.plan import FunctionPlan, Segment
 from tvm_tensat.relax.reader import OriginalNode, ReadSegment
 
-__all__ = ["Choice", "rebuild", "write_segment"]
+__all__ = ["Choice", "rebuild", "write_chosen", "write_segment"]
 
 
 def write_segment(
@@ -45,7 +45,12 @@ def write_segment(
     ValueError
         When a needed class has no choice, or the choice is cyclic.
     """
-    return _Writer(read, ChosenGraph(read, choice, find)).bindings()
+    return write_chosen(read, ChosenGraph(read, choice, find))
+
+
+def write_chosen(read: ReadSegment, chosen: ChosenGraph) -> list[Any]:
+    """Return the bindings of a segment for a chosen graph; see `write_segment`."""
+    return _Writer(read, chosen).bindings()
 
 
 class _Writer:
