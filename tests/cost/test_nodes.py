@@ -77,6 +77,20 @@ def test_what_one_product_took_scales_the_estimates_of_others():
     assert not costs.guessed()[new].any()
 
 
+def test_kernels_of_similar_work_count_most_for_an_estimate():
+    sizes = (64, 72, 512)
+    x = relax.Var("x", relax.TensorType((64, 64), "float32"))
+    weights = [relax.const(np.ones((64, size), np.float32)) for size in sizes]
+    module = function([x], lambda builder, x: [op.matmul(x, weight) for weight in weights])
+    reader, kernels = read(module)
+    costs = NodeCosts(reader.graph, reader.language, ESTIMATING)
+    rows = [kernel.rows[0] for kernel in kernels]
+    small, similar, _large = costs.costs()[rows]
+    with_times(costs, [kernels[0], kernels[2]], [10 * small, costs.costs()[rows[2]]])
+    costs.learn([kernels[0], kernels[2]])
+    assert costs.costs()[rows[1]] == pytest.approx(10 * similar, rel=0.05)
+
+
 def test_a_kernel_that_fails_is_not_chosen_unless_it_is_the_inputs():
     costs, kernels = costs_of()
     with_times(costs, kernels, [None, 5e-3])

@@ -17,7 +17,7 @@ from tvm_tensat.relax.language import RelaxLanguage
 from tvm_tensat.relax.order import ChosenGraph
 from tvm_tensat.relax.plan import plan_function
 from tvm_tensat.relax.reader import read_segment
-from tvm_tensat.relax.writer import rebuild, write_segment
+from tvm_tensat.relax.writer import rebuild, write_chosen
 
 LLVM = tvm.target.Target("llvm")
 CALL_TIR = tvm.ir.Op.get("relax.call_tir")
@@ -66,29 +66,32 @@ class Explored:
         (self.segment,) = self.plan.segments
         self.read = read_segment(self.segment, self.language, self.graph)
         self.graph.rebuild()
+        self.row_of: dict[int, int] = {}
 
     def choose(self, costs):
-        """Return the choice of greedy extraction for these costs of the e-nodes."""
+        """Return the graph that greedy extraction chooses for these costs of the e-nodes."""
         graph = self.graph
         problem, rows, _ = problem_of(graph, [number for _, number in self.read.roots], costs)
         choice = extract(problem, "greedy-dag").choice
-        found = {}
+        found, self.row_of = {}, {}
         for row in rows[choice[choice >= 0]].tolist():
             operator, start = int(graph.node_operator[row]), int(graph.node_start[row])
             arity = int(graph.operator_arity[operator])
             operands = graph.operands[start : start + arity].tolist()
-            found[graph.find(int(graph.node_class[row]))] = operator, tuple(operands)
-        return found
+            number = graph.find(int(graph.node_class[row]))
+            found[number] = operator, tuple(operands)
+            self.row_of[number] = row
+        return ChosenGraph(self.read, found, graph.find)
 
-    def predicted(self, choice) -> Kernels:
-        chosen = ChosenGraph(self.read, choice, self.graph.find)
-        emitted = emitted_graph(chosen, self.graph)
+    def predicted(self, chosen) -> Kernels:
+        """Return the kernels predicted for the graph chosen last."""
+        emitted = emitted_graph(chosen, self.graph, self.row_of)
         kernels = kernels_of(emitted.nodes, self.language, self.lowering)
         return Counter(launched for kernel in kernels for launched in kernel.names)
 
-    def written(self, choice) -> tvm.IRModule:
+    def written(self, chosen) -> tvm.IRModule:
         result = tvm.IRModule(self.module.functions, attrs=self.module.attrs)
-        bindings = write_segment(self.read, choice, self.graph.find)
+        bindings = write_chosen(self.read, chosen)
         result[self.module.get_global_var("main")] = rebuild(self.plan, {self.segment: bindings})
         return result
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -203,8 +203,9 @@ def test_a_wrong_rule_is_caught_by_the_check(monkeypatch, tmp_path) -> None:
 
 def _costs_against(name: str, original):
     def estimate(self, language, line):
-        kind, seconds = original(self, language, line)
-        return kind, seconds + (language.operator(self.operator).name == name)
+        found = original(self, language, line)
+        extra = float(language.operator(self.operator).name == name)
+        return replace(found, seconds=found.seconds + extra)
 
     return estimate
 

@@ -16,6 +16,25 @@ FREE, FUSED, KERNEL = "free", "fused", "kernel"
 
 
 @dataclass(frozen=True)
+class Estimate:
+    """What an operator costs, before anything was measured.
+
+    Parameters
+    ----------
+    kind : str
+        `FREE`, `FUSED` or `KERNEL`.
+    seconds : float
+        By the roofline.
+    work : Work
+        What it adds to the kernel that it is part of.
+    """
+
+    kind: str
+    seconds: float
+    work: Work
+
+
+@dataclass(frozen=True)
 class Signature:
     """An operator applied to operands of some types.
 
@@ -45,8 +64,8 @@ class Signature:
         infos = [language.info(number) for number in self.types]
         return can_be_built(language.operator(self.operator), infos)
 
-    def estimate(self, language: RelaxLanguage, line: Roofline) -> tuple[str, float]:
-        """Return its kind and its estimated seconds.
+    def estimate(self, language: RelaxLanguage, line: Roofline) -> Estimate:
+        """Estimate what it costs.
 
         - free: leaves, tuples, views, and what is computed from weights alone, at compile time;
         - fused: elementwise work, which TVM computes inside the kernel that makes its operand: its
@@ -57,15 +76,15 @@ class Signature:
         operands = [language.info(number) for number in self.types]
         folded = all(self.weights) and language.is_foldable(self.operator)
         if operator.arity == 0 and operator.name in ("leaf", "weight", "scalar"):
-            return FREE, 0.0
+            return Estimate(FREE, 0.0, Work())
         if folded or is_free(operator, operands):
-            return FREE, 0.0
+            return Estimate(FREE, 0.0, Work())
         work = work_of(operator, operands, language.info(self.result))
         if is_elementwise(operator):
             sizes = sorted(map(bytes_of, operands))
             added = Work(work.flops, float(sum(sizes[:-1])), 0.0, work.transcendentals)
-            return FUSED, line.seconds_of(added) - line.launch_seconds
-        return KERNEL, line.seconds_of(work)
+            return Estimate(FUSED, line.seconds_of(added) - line.launch_seconds, added)
+        return Estimate(KERNEL, line.seconds_of(work), work)
 
 
 def sign(graph: EGraph) -> tuple[list[Signature], Ints]:
