@@ -130,9 +130,8 @@ class Search:
         self.rounds = 0
         self._choice: Ints | None = None  # the last one
         self._seen: dict[bytes, Graph] = {}
-        with phases("cost"):
-            self.measure(given)
-            self.costs.learn(given)
+        self.measure(given)
+        self.costs.learn(given)
 
     def input_cost(self) -> float:
         """Return the predicted seconds of the input."""

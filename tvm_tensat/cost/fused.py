@@ -57,15 +57,18 @@ def graph_kernels(
 ) -> list[GraphKernel]:
     """Return the kernels of a graph that cost time."""
     return [
-        GraphKernel(
-            _key(emitted, kernel.members, language),
-            tuple(emitted.rows[member] for member in kernel.members),
-            emitted,
-            kernel.members,
-            len(kernel.names),
-        )
+        kernel_of(emitted, kernel.members, language, len(kernel.names))
         for kernel in kernels_of(emitted.nodes, language, lowering)
     ]
+
+
+def kernel_of(
+    emitted: EmittedGraph, members: tuple[int, ...], language: RelaxLanguage, launches: int = 1
+) -> GraphKernel:
+    """Return these operators of a graph as one thing to measure."""
+    key = _key(emitted, members, language)
+    rows = tuple(emitted.rows[member] for member in members)
+    return GraphKernel(key, rows, emitted, members, launches)
 
 
 def signatures_in(key: str) -> list[str]:
