@@ -100,6 +100,7 @@ class NodeCosts:
         self._name = np.unique(names, return_inverse=True)[1].ravel()
         self._anchored: dict[int, dict[str, float]] = {}  # signature -> its seconds by kernel
         self._learned: dict[int, float] = {}  # row -> seconds in a graph whose cost is known
+        self._exact: set[int] = set()  # of them, those in a measured kernel
         self._failed: set[int] = set()  # rows of kernels that have no time
         self._recorded = None if device.measures else self._signatures_recorded()
 
@@ -168,7 +169,7 @@ class NodeCosts:
         """Correct the costs of a graph's e-nodes so that they add up to what it costs.
 
         A kernel's time, less the estimates of its smaller operators, is its largest operator's.
-        What an e-node cost in several graphs counts at its lowest.
+        What an e-node cost in several kernels counts at its lowest, in measured ones if any were.
         """
         scale = self._scales()
         for kernel in kernels:
@@ -182,11 +183,15 @@ class NodeCosts:
                 parts *= MOST_OF_OTHERS * seconds / others
                 others = MOST_OF_OTHERS * seconds
             parts[largest] = seconds - others
-            for row, part in zip(kernel.rows, parts.tolist(), strict=True):
-                self._learned[row] = min(part, self._learned.get(row, np.inf))
             known = self.measured.get(kernel.key)
-            is_kernel = self._kind[numbers[largest]] == KERNEL
-            if is_kernel and known is not None and known.seconds is not None:
+            is_measured = known is not None and known.seconds is not None
+            for row, part in zip(kernel.rows, parts.tolist(), strict=True):
+                if is_measured and row not in self._exact:
+                    self._learned[row] = part
+                    self._exact.add(row)
+                elif is_measured or row not in self._exact:
+                    self._learned[row] = min(part, self._learned.get(row, np.inf))
+            if is_measured and self._kind[numbers[largest]] == KERNEL:
                 times = self._anchored.setdefault(int(numbers[largest]), {})
                 times[kernel.key] = float(parts[largest])
 
