@@ -37,6 +37,19 @@ class Once:
         return c, y
 
 
+@I.ir_module
+class Branch:
+    @R.function
+    def main(x: R.Tensor(("n",), "float32"), c: R.Tensor((), "bool")):
+        if c:
+            y = R.nn.relu(x)
+        else:
+            y = R.exp(x)
+        z = R.match_cast(y, R.Tensor((4,), "float32"))
+        w = R.shape_of(z)
+        return z, w
+
+
 def chain(operators: list[str]) -> tvm.IRModule:
     """Elementwise operators, one after another."""
     builder = relax.BlockBuilder()
@@ -111,7 +124,14 @@ def test_changes_that_look_alike_are_drawn_once_with_their_number() -> None:
 
 def test_what_does_not_fit_is_counted() -> None:
     before, after = chain(["exp", "tanh"] * 40), chain(["sqrt", "negative"] * 40)
-    assert texts(draw_change(before, after, most=50))[3] == "1 more changes are left out, for room"
+    picture = draw_change(before, after, most=50)
+    # All 80 operators of each side, the input and the result: one change.
+    assert texts(picture)[3] == "the first 50 of the 164 boxes of a change are shown"
+    assert picture.svg.count("data-cell=") == 50
+    units = ["exp", "negative", "tanh", "negative", "negative", "sqrt"] * 20
+    kept = [name for name in units if name != "negative"]
+    some = texts(draw_change(chain(units), chain(kept), most=6))
+    assert some[3] == "20 more changes are left out, for room"
     assert texts(draw_function(before, most=10))[0] == "the first 10 of 82 boxes are shown"
 
 
@@ -121,6 +141,19 @@ def test_tuples_constants_and_functions_without_dataflow_are_drawn(module) -> No
     bound = sum(len(block.bindings) for block in module["main"].body.blocks)
     assert sum(role == "plain" for role in cells(picture).values()) == bound
     assert overlapping(boxes(picture)) == []
+
+
+def test_branches_casts_and_calls_of_kernels_are_boxes_too() -> None:
+    assert set(edges(draw_function(Branch))) == {
+        "0 x -> 2 y",
+        "1 c -> 2 y",
+        "2 y -> 3 z",
+        "3 z -> 4 w",
+        "3 z -> result 0",
+        "4 w -> result 1",
+    }
+    lowered = relax.transform.LegalizeOps()(models.convolution_with_batch_norm())
+    assert "call_tir conv2d" in texts(draw_function(lowered))
 
 
 def test_pictures_do_not_differ_from_run_to_run() -> None:

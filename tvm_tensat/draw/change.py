@@ -165,20 +165,24 @@ def _alike_once(
     alike: dict[tuple[object, ...], list[_Change]] = {}
     for change in changes:
         alike.setdefault(_shape(old, new, change), []).append(change)
-    pieces, drawn, left_out = [], 0, 0
+    lines = ["what changed is shown, with what stands beside it; changes that look alike once"]
+    pieces: list[svg.Piece] = []
+    room, left_out = most, 0
     for group in alike.values():
-        first = group[0]
-        shown = _Change(
-            tuple(_with_neighbours(old, first.gone)), tuple(_with_neighbours(new, first.new))
-        )
-        if drawn + len(shown.gone) + len(shown.new) > most:
+        gone_here = _with_neighbours(old, group[0].gone)
+        new_here = _with_neighbours(new, group[0].new)
+        boxes = len(gone_here) + len(new_here)
+        if boxes > room and pieces:
             left_out += len(group)
             continue
-        drawn += len(shown.gone) + len(shown.new)
-        piece = _both(old, new, shown, gone, came)
+        if boxes > room:
+            lines.append(f"the first {room} of the {boxes} boxes of a change are shown")
+            gone_here = gone_here[: room // 2]
+            new_here = new_here[: room - len(gone_here)]
+        room -= len(gone_here) + len(new_here)
+        shown = _Change(tuple(gone_here), tuple(new_here))
         times = "once" if len(group) == 1 else f"{len(group)} times like this"
-        pieces.append(svg.above([svg.words([times]), piece]))
-    lines = ["what changed is shown, with what stands beside it; changes that look alike once"]
+        pieces.append(svg.above([svg.words([times]), _both(old, new, shown, gone, came)]))
     if left_out:
         lines.append(f"{left_out} more changes are left out, for room")
     return pieces, lines

@@ -120,7 +120,7 @@ def _drawn(
     nodes, arrows = [], []
     for number, members in by_class.items():
         cells = tuple(_cell(view, row, new_since) for row in members)
-        caption = f"{number}: {type_text(graph.language.info(int(graph.class_type[number])))}"
+        caption = f"#{number} {type_text(graph.language.info(int(graph.class_type[number])))}"
         frame = "root" if number in view.roots else "frame"
         nodes.append(Node(cells, caption, frame))
         for at, row in enumerate(members):

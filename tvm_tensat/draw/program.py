@@ -72,7 +72,7 @@ class _Reader:
             self.add(parameter, lines, "source", [], ("input", *lines), "")
         for block in function.body.blocks:
             for binding in block.bindings:
-                self.read(binding.var, binding.value)
+                self.read(binding)
         results = function.body.body
         fields = results.fields if isinstance(results, relax.Tuple) else [results]
         for number, field in enumerate(fields):
@@ -97,13 +97,18 @@ class _Reader:
         if var is not None:
             self.step_of[var] = number
 
-    def read(self, var: Any, value: Any) -> None:
+    def read(self, binding: Any) -> None:
         """Read one binding."""
-        if isinstance(value, relax.Var) and value in self.step_of:
+        var, value = binding.var, binding.value
+        attrs: list[tuple[str, object]] = []
+        if isinstance(binding, relax.MatchCast):
+            name, operands = "match_cast", [value]
+        elif isinstance(value, relax.Var) and value in self.step_of:
             self.step_of[var] = self.step_of[value]  # another name for the same
             return
+        else:
+            name, attrs, operands = _parts(value)
         info = describe(var.ty)
-        name, attrs, operands = _parts(value)
         flat = [leaf for operand in operands for leaf in _leaves(operand)]
         weights = [leaf for leaf in flat if isinstance(leaf, tvm.ir.GenericConst)]
         used = [leaf for leaf in flat if isinstance(leaf, relax.Var) and leaf in self.step_of]
