@@ -41,7 +41,7 @@ class Once:
 class Branch:
     @R.function
     def main(x: R.Tensor(("n",), "float32"), c: R.Tensor((), "bool")):
-        if c:
+        if c:  # noqa: SIM108 - TVMScript has no conditional expression
             y = R.nn.relu(x)
         else:
             y = R.exp(x)
