@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,16 @@ import tvm_ffi
 from tvm import relax
 from tvm.target import Target
 
+from tvm_tensat.egraph.rule import Rule
 from tvm_tensat.passes.options import TensatOptions
 from tvm_tensat.passes.tensat import Tensat
 from tvm_tensat.schedule import build_pipeline
 
 
 @relax.register_pipeline("tensat")
-def tensat_pipeline(options: TensatOptions | None = None, **changes: Any) -> tvm.transform.Pass:
+def tensat_pipeline(
+    options: TensatOptions | None = None, *, extra_rules: Sequence[Rule] = (), **changes: Any
+) -> tvm.transform.Pass:
     """Return a pipeline that optimizes by Tensat and then does what TVM's default one does.
 
     ``tvm.compile(mod, target, relax_pipeline="tensat")`` uses it with default options;
@@ -26,10 +30,12 @@ def tensat_pipeline(options: TensatOptions | None = None, **changes: Any) -> tvm
     Parameters
     ----------
     options : TensatOptions, optional
+    extra_rules : sequence of Rule
+        As `Tensat` takes them.
     **changes
         Fields of `TensatOptions`.
     """
-    tensat = Tensat(options, **changes)
+    tensat = Tensat(options, extra_rules=extra_rules, **changes)
     records: Path | None = tensat.options.tuning_records
 
     @tvm.transform.module_pass(opt_level=0, name="tensat_pipeline")

@@ -16,6 +16,7 @@ from tvm_tensat.cost.machine import describe, target_text
 from tvm_tensat.cost.nodes import Device
 from tvm_tensat.cost.roofline import Roofline
 from tvm_tensat.egraph import Memo
+from tvm_tensat.egraph.rule import EXACT, Rule
 from tvm_tensat.passes.guard import device_of
 from tvm_tensat.passes.judge import Judge
 from tvm_tensat.passes.options import TensatOptions
@@ -45,6 +46,8 @@ class Tensat:
     Parameters
     ----------
     options : TensatOptions, optional
+    extra_rules : sequence of Rule
+        Rules of your own, used beside the package's; see `tvm_tensat.egraph.rule`.
     **changes
         Fields of `TensatOptions` that differ from `options` or the defaults.
 
@@ -54,18 +57,27 @@ class Tensat:
         Of the last run.
     """
 
-    def __init__(self, options: TensatOptions | None = None, **changes: Any) -> None:
+    def __init__(
+        self,
+        options: TensatOptions | None = None,
+        *,
+        extra_rules: Sequence[Rule] = (),
+        **changes: Any,
+    ) -> None:
         given = {} if options is None else dict(vars(options))
         self.options = TensatOptions(**(given | changes))
+        self.extra_rules = tuple(extra_rules)
+        _check_rules(self.extra_rules)
         self.report: Report | None = None
 
     def transform_module(
         self, module: tvm.IRModule, _context: tvm.transform.PassContext
     ) -> tvm.IRModule:
         """Return the optimized module, or the input."""
-        self.report = Report(options=asdict(self.options), machine=asdict(describe()))
+        options = asdict(self.options) | {"extra_rules": [each.name for each in self.extra_rules]}
+        self.report = Report(options=options, machine=asdict(describe()))
         try:
-            return _Run(self.options, self.report).optimize(module)
+            return _Run(self.options, self.extra_rules, self.report).optimize(module)
         except Exception as error:
             if self.options.strict:
                 raise
@@ -74,11 +86,28 @@ class Tensat:
             return module
 
 
+def _check_rules(rules: Sequence[Rule]) -> None:
+    """Raise where extra rules are no rules, or could not be told apart in the report."""
+    taken = {rule.name for rule in all_rules("real")}
+    for each in rules:
+        if not isinstance(each, Rule):
+            raise TypeError(
+                f"extra_rules holds {each!r}; expected rules as @rule, @multi_rule and @group_rule "
+                "make them"
+            )
+        if each.name in taken:
+            raise ValueError(
+                f"there is a rule {each.name!r} already: give {each.origin} another name"
+            )
+        taken.add(each.name)
+
+
 class _Run:
     """One run of the pass on one module."""
 
-    def __init__(self, options: TensatOptions, report: Report) -> None:
+    def __init__(self, options: TensatOptions, extra_rules: Sequence[Rule], report: Report) -> None:
         self.options = options
+        self.extra_rules = extra_rules
         self.report = report
         self.phases = Phases()
         report.seconds = self.phases.seconds
@@ -129,7 +158,7 @@ class _Run:
 
     def rewrite(self, plans: dict[str, FunctionPlan]) -> dict[str, Written]:
         """Optimize every segment; return the forms by name, none where nothing is cheaper."""
-        rules = all_rules(self.options.numerics)
+        rules = self.rules()
         language = RelaxLanguage()
         memo = Memo(language)
         device = self.device()
@@ -150,6 +179,15 @@ class _Run:
             for name, segment, known in made:
                 written.setdefault(name, {})[segment] = known.get(form, known[CHEAPEST])
         return forms
+
+    def rules(self) -> tuple[Rule, ...]:
+        """Return the rules that the numerics admit, the package's and the user's."""
+        exact = self.options.numerics == "exact"
+        for each in self.extra_rules:
+            if exact and each.keeps != EXACT:
+                self.report.reasons.append(f"rule {each.name} was not used: it is not exact")
+        extra = tuple(each for each in self.extra_rules if each.keeps == EXACT or not exact)
+        return all_rules(self.options.numerics) + extra
 
     def device(self) -> Device:
         """Open the cost store and calibrate the estimate, as far as options and machine allow."""
