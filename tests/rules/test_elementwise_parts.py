@@ -7,7 +7,16 @@ from itertools import pairwise
 from hypothesis import strategies as st
 
 from tests.rules.harness import apply, check_law, constant, refusal, tensor, weight
-from tests.rules.strategies import DTYPES, FLOATS, NUMBERS, SIZES, example, permutations, shapes
+from tests.rules.strategies import (
+    DTYPES,
+    FLOATS,
+    NUMBERS,
+    SIZES,
+    example,
+    needed,
+    permutations,
+    shapes,
+)
 from tests.rules.tuples import with_tuples
 from tvm_tensat.rules import elementwise_parts as rules
 
@@ -26,13 +35,14 @@ def unary_of_concat(draw: st.DrawFn, law):
     count = draw(st.integers(1, 4))
     own, axis, dtype = draw(parts(count))
     operands = [tensor(*shape, dtype=dtype) for shape in own]
-    return example(with_tuples(law, count), *operands, attrs=({}, {"axis": axis}))
+    return example(with_tuples(law, count), *operands, attrs=(needed(law), {"axis": axis}))
 
 
 @st.composite
 def concat_of_unaries(draw: st.DrawFn, law):
     own, axis, dtype = draw(parts(len(law.variables)))
-    return example(law, *(tensor(*s, dtype=dtype) for s in own), attrs=({"axis": axis},))
+    attrs = ({"axis": axis}, {}, *(needed(law),) * len(own))
+    return example(law, *(tensor(*s, dtype=dtype) for s in own), attrs=attrs)
 
 
 @st.composite
