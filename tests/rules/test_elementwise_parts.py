@@ -178,6 +178,17 @@ def test_parts_of_different_extents_do_not_meet():
     assert refusal(example(law, *operands)) == "the parts do not meet"
 
 
+def test_concatenations_of_different_rank_meet_along_one_axis():
+    """Counted from the end: axis 1 of a matrix is axis 0 of a vector."""
+    law = with_tuples(rules.binary_of_concats[0], 2, 2)
+    matrices, vectors = [tensor(2, 1), tensor(2, 3)], [tensor(1), tensor(3)]
+    attrs = ({}, {"axis": 1}, {}, {"axis": 0}, {})
+    check_law(example(law, *matrices, *vectors, attrs=attrs))
+    rows = ({}, {"axis": 0}, {}, {"axis": 0}, {})
+    tall = [tensor(1, 4), tensor(3, 4)]
+    assert refusal(example(law, *tall, tensor(1), tensor(3), attrs=rows)) == "two different axes"
+
+
 def test_parts_that_broadcast_along_the_axis_do_not_meet():
     """[1 row; 2 rows] plus [2 rows; 1 row], part by part, has 4 rows and not 3."""
     law = rules.concat_of_binaries[0]
