@@ -3,9 +3,12 @@
     attention(q, k, v)  =  softmax(q·k^T·scale + bias)·v, for each batch and head
 
 Laws: attention_as_products, attention_with_bias_as_products. TVM's operator has the heads in the
-axis before the last, so each operand is permuted; PyTorch's importer permutes them the other way,
-and both cancel. The order of scale and bias is TVM's own, but its softmax is one with the products:
-`REAL`.
+axis before the last, so each operand is permuted. The order of scale and bias is TVM's own, but its
+softmax is one with the products: `REAL`.
+
+A single batch has no axis in the products. PyTorch's importer permutes what goes into the operator
+and what comes out of it; were the result here the same permutation the other way round, both would
+form a cycle, and cycle filtering hides the newer.
 
 Good for: everything where no library has a fused kernel. TVM lowers the operator to one function
 that no schedule takes (128 tokens, 4 heads of 32 on one core: 11.9 ms, as products 0.64 ms), and
@@ -17,6 +20,7 @@ which TVM does not lower.
 
 from __future__ import annotations
 
+from tvm_tensat.egraph.language import DimLike
 from tvm_tensat.egraph.rule import REAL, Term, refuse, rule
 from tvm_tensat.rules.operators import (
     add,
@@ -26,23 +30,36 @@ from tvm_tensat.rules.operators import (
     multiply,
     number_of,
     permute_dims,
+    reshape,
     scalar,
     softmax,
 )
 
 
+def _by_head(x: Term) -> Term:
+    """Put the heads before the tokens, and drop the axis of a single batch."""
+    if x.shape[0] == 1:
+        return permute_dims(reshape(x, shape=x.shape[1:]), axes=[1, 0, 2])
+    return permute_dims(x, axes=[0, 2, 1, 3])
+
+
+def _by_token(x: Term, shape: tuple[DimLike, ...]) -> Term:
+    """Put the tokens before the heads, and restore the axis of a single batch."""
+    if x.ndim == 3:
+        return reshape(permute_dims(x, axes=[1, 0, 2]), shape=shape)
+    return permute_dims(x, axes=[0, 2, 1, 3])
+
+
 def _scores(whole: Term) -> Term:
-    """Return q·k^T·scale, (batch, heads, queries, keys)."""
+    """Return q·k^T·scale, (batch, heads, queries, keys) or (heads, queries, keys)."""
     q, k = whole.operands[:2]
     if whole.causal_mask is not None or whole.window_size is not None:
         refuse("a causal mask or a window")
-    scale = q.sizes[-1] ** -0.5 if whole.scale is None else number_of(whole.scale)
-    products = matmul(_by_head(q), permute_dims(k, axes=[0, 2, 3, 1]))
+    scale = int(q.shape[-1]) ** -0.5 if whole.scale is None else number_of(whole.scale)
+    keys = _by_head(k)
+    axes = (*range(keys.ndim - 2), keys.ndim - 1, keys.ndim - 2)
+    products = matmul(_by_head(q), permute_dims(keys, axes=axes))
     return multiply(products, scalar(scale, products.dtype))
-
-
-def _by_head(x: Term) -> Term:
-    return permute_dims(x, axes=[0, 2, 1, 3])
 
 
 @rule(keeps=REAL)
@@ -51,7 +68,7 @@ def attention_as_products(q, k, v):
     whole = attention(q, k, v)
     yield whole
     weights = softmax(_scores(whole), axis=-1)
-    yield _by_head(matmul(weights, _by_head(v)))
+    yield _by_token(matmul(weights, _by_head(v)), whole.shape)
 
 
 @rule(keeps=REAL)
@@ -61,5 +78,6 @@ def attention_with_bias_as_products(q, k, v, bias):
     yield whole
     if bias.ndim != 4:
         refuse("a bias without batches and heads")
-    weights = softmax(add(_scores(whole), bias), axis=-1)
-    yield _by_head(matmul(weights, _by_head(v)))
+    scores = _scores(whole)
+    own = bias if scores.ndim == 4 else reshape(bias, shape=bias.shape[1:])
+    yield _by_token(matmul(softmax(add(scores, own), axis=-1), _by_head(v)), whole.shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import strategies as st
 
-from tests.rules.harness import refusal, tensor
+from tests.rules.harness import apply, refusal, tensor
 from tests.rules.strategies import WIDE_FLOATS, Strategy, example
 from tvm_tensat.rules import attention as rules
 
@@ -30,6 +30,11 @@ EXAMPLES: dict[str, Strategy] = {
     "attention_as_products": attentions(rules.attention_as_products),
     "attention_with_bias_as_products": attentions(rules.attention_with_bias_as_products),
 }
+
+
+def test_a_single_batch_is_no_axis_of_the_products():
+    (made,) = apply(example(rules.attention_as_products, *(tensor(1, 5, 2, 3),) * 3)).targets
+    assert made.name == "relax.reshape" and made.operands[0].axes == (1, 0, 2)
 
 
 @pytest.mark.parametrize("attrs", [{"causal_mask": "TopLeft"}, {"window_size": 2}])
