@@ -8,11 +8,23 @@ from inspect import Parameter, Signature
 from typing import Any
 
 from tvm_tensat.egraph.rule import Rule, Term, refuse, rule
-from tvm_tensat.rules.operators import add, gelu, multiply, relu, reshape, sigmoid, silu, tanh
+from tvm_tensat.rules.operators import (
+    add,
+    clip,
+    gelu,
+    gelu_tanh,
+    leakyrelu,
+    multiply,
+    relu,
+    reshape,
+    sigmoid,
+    silu,
+    tanh,
+)
 
 Apply = Callable[..., Term]
 
-UNARY: tuple[Apply, ...] = (relu, sigmoid, tanh, gelu, silu)
+UNARY: tuple[Apply, ...] = (relu, sigmoid, tanh, gelu, silu, clip, leakyrelu, gelu_tanh)
 """Elementwise functions that layout changes and partitions travel past."""
 
 BINARY: tuple[Apply, ...] = (add, multiply)

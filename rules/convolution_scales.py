@@ -4,43 +4,69 @@
     conv(x s, w)  =  conv(x, w s)          convolution_of_scaled_channels, for each input channel
     conv(x + t, w)  =  conv(x, w) + Σ w t  convolution_of_shifted_channels, without padding
 
-s and t may be one number each. They round differently, so all are `REAL`.
+s and t may be one number each. The first two hold in one to three dimensions, and for transposed
+convolutions in one group. They round differently, so all are `REAL`.
 """
 
 from __future__ import annotations
 
-from tvm_tensat.egraph.rule import REAL, refuse, rule
+from tvm_tensat.egraph.rule import REAL, Rule, refuse, rule
+from tvm_tensat.rules.common import Apply, for_each
 from tvm_tensat.rules.convolutions import axis_of, need_one_group
-from tvm_tensat.rules.operators import add, conv2d, moved, multiply, reshape, sum_
+from tvm_tensat.rules.operators import (
+    add,
+    conv1d,
+    conv2d,
+    conv2d_transpose,
+    conv3d,
+    moved,
+    multiply,
+    reshape,
+    sum_,
+)
 
 
-@rule(keeps=REAL)
-def scaled_convolution(x, w, s):
-    """A scale of the output channels of a convolution scales the filters of its kernel."""
-    conv = conv2d(x, w)
-    scaled = multiply(conv, s)
-    yield scaled
-    if scaled.shape != conv.shape:
-        refuse("the scale broadcasts what it scales")
-    channel = axis_of(conv, "out_layout", "C")
-    filters = axis_of(conv, "kernel_layout", "O")
-    yield conv.on(x, multiply(w, moved(s, conv.ndim, channel, w.ndim, filters)))
+def _scaled_convolution(convolve: Apply) -> Rule:
+    @rule(keeps=REAL)
+    def scaled_convolution(x, w, s):
+        """A scale of the output channels of a convolution scales the filters of its kernel."""
+        conv = convolve(x, w)
+        scaled = multiply(conv, s)
+        yield scaled
+        if scaled.shape != conv.shape:
+            refuse("the scale broadcasts what it scales")
+        channel = axis_of(conv, "out_layout", "C")
+        filters = axis_of(conv, "kernel_layout", "O")
+        factor = moved(s, conv.ndim, channel, w.ndim, filters)
+        if factor.ndim and convolve is conv2d_transpose:  # its kernel has the filters of one group
+            need_one_group(conv)
+        yield conv.on(x, multiply(w, factor))
+
+    return scaled_convolution
 
 
-@rule(keeps=REAL)
-def convolution_of_scaled_channels(x, s, w):
-    """A scale of the input channels of a convolution scales the input channels of its kernel."""
-    scaled = multiply(x, s)
-    conv = conv2d(scaled, w)
-    yield conv
-    if scaled.shape != x.shape:
-        refuse("the scale broadcasts what it scales")
-    channel = axis_of(conv, "data_layout", "C")
-    inputs = axis_of(conv, "kernel_layout", "I")
-    factor = moved(s, x.ndim, channel, w.ndim, inputs)
-    if factor.ndim:
-        need_one_group(conv)
-    yield conv.on(x, multiply(w, factor))
+def _convolution_of_scaled_channels(convolve: Apply) -> Rule:
+    @rule(keeps=REAL)
+    def convolution_of_scaled_channels(x, s, w):
+        """A scale of the input channels of a convolution scales those of its kernel."""
+        scaled = multiply(x, s)
+        conv = convolve(scaled, w)
+        yield conv
+        if scaled.shape != x.shape:
+            refuse("the scale broadcasts what it scales")
+        channel = axis_of(conv, "data_layout", "C")
+        inputs = axis_of(conv, "kernel_layout", "I")
+        factor = moved(s, x.ndim, channel, w.ndim, inputs)
+        if factor.ndim:
+            need_one_group(conv)
+        yield conv.on(x, multiply(w, factor))
+
+    return convolution_of_scaled_channels
+
+
+CONVOLUTIONS: tuple[Apply, ...] = (conv1d, conv2d, conv3d, conv2d_transpose)
+scaled_convolution = for_each(CONVOLUTIONS, _scaled_convolution)
+convolution_of_scaled_channels = for_each(CONVOLUTIONS, _convolution_of_scaled_channels)
 
 
 @rule(keeps=REAL)

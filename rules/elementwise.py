@@ -37,26 +37,27 @@ from tvm_tensat.egraph.rule import EXACT, FLOAT, INT, REAL, Rule, Term, refuse, 
 from tvm_tensat.rules.common import Apply, for_each, need_an_input, need_inputs, need_weights
 from tvm_tensat.rules.operators import (
     add,
+    conv1d,
     conv2d,
+    conv2d_transpose,
+    conv3d,
     divide,
     expand_dims,
     matmul,
     mean,
     multiply,
     negative,
-    operator,
+    power,
     reshape,
     rsqrt,
     scalar,
     sigmoid,
     silu,
     sqrt,
+    square,
     subtract,
     sum_,
 )
-
-power = operator("relax.power")
-square = operator("relax.square")
 
 # -- order and grouping ------------------------------------------------------------------------
 
@@ -109,7 +110,9 @@ def _shift_moves_outward(apply: Apply) -> Rule:
     return shift_moves_outward
 
 
-shift_moves_outward = for_each((matmul, conv2d), _shift_moves_outward)
+shift_moves_outward = for_each(
+    (matmul, conv2d, conv1d, conv3d, conv2d_transpose), _shift_moves_outward
+)
 
 
 @rule(keeps=REAL)

@@ -75,9 +75,11 @@ def _binary_of_concats(apply: Apply) -> Rule:
         outer = apply(left, right)
         yield outer
         need_an_input(xs, ys)
-        axis = left.axis
+        axis = left.axis - left.ndim
+        if right.axis - right.ndim != axis:
+            refuse("two different axes")
         extents = [[parts[i].shape[axis] for i in some_fields(parts)] for parts in (xs, ys)]
-        if right.axis != axis or extents[0] != extents[1]:
+        if extents[0] != extents[1]:
             refuse("the parts do not meet")
         yield concat(*(outer.on(xs[i], ys[i]) for i in some_fields(xs)), axis=axis)
 

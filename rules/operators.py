@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate
+from typing import Any
 
 from tvm_tensat.egraph.language import DimLike
 from tvm_tensat.egraph.rule import Term, refuse
@@ -58,20 +59,39 @@ minimum = operator("relax.minimum")
 negative = operator("relax.negative")
 sqrt = operator("relax.sqrt")
 rsqrt = operator("relax.rsqrt")
+power = operator("relax.power")
+square = operator("relax.square")
 exp = operator("relax.exp")
+log = operator("relax.log")
+erf = operator("relax.erf")
 tanh = operator("relax.tanh")
 sigmoid = operator("relax.sigmoid")
 relu = operator("relax.nn.relu")
 gelu = operator("relax.nn.gelu")
+gelu_tanh = operator("relax.nn.gelu_tanh")
 silu = operator("relax.nn.silu")
+leakyrelu = operator("relax.nn.leakyrelu")
+clip = operator("relax.clip")
+greater = operator("relax.greater")
+logical_not = operator("relax.logical_not")
+where = operator("relax.where")
 
 matmul = operator("relax.matmul")
+einsum = operator("relax.einsum")
+attention = operator("relax.nn.attention")
+attention_bias = operator("relax.nn.attention_bias")
+conv1d = operator("relax.nn.conv1d")
 conv2d = operator("relax.nn.conv2d")
+conv3d = operator("relax.nn.conv3d")
+conv2d_transpose = operator("relax.nn.conv2d_transpose")
 batch_norm = operator("relax.nn.batch_norm")
 dropout = operator("relax.nn.dropout")
 max_pool2d = operator("relax.nn.max_pool2d")
 avg_pool2d = operator("relax.nn.avg_pool2d")
 layer_norm = operator("relax.nn.layer_norm")
+rms_norm = operator("relax.nn.rms_norm")
+group_norm = operator("relax.nn.group_norm")
+instance_norm = operator("relax.nn.instance_norm")
 softmax = operator("relax.nn.softmax")
 log_softmax = operator("relax.nn.log_softmax")
 pad = operator("relax.nn.pad")
@@ -79,6 +99,8 @@ pad = operator("relax.nn.pad")
 sum_ = operator("relax.sum")
 mean = operator("relax.mean")
 max_ = operator("relax.max")
+min_ = operator("relax.min")
+variance = operator("relax.variance")
 
 permute_dims = operator("relax.permute_dims")
 reshape = operator("relax.reshape")
@@ -87,7 +109,20 @@ squeeze = operator("relax.squeeze")
 broadcast_to = operator("relax.broadcast_to")
 split = operator("relax.split")
 strided_slice = operator("relax.strided_slice")
+take = operator("relax.take")
+tile = operator("relax.tile")
+repeat = operator("relax.repeat")
+flip = operator("relax.flip")
 astype = operator("relax.astype")
+quantize = operator("relax.quantize")
+dequantize = operator("relax.dequantize")
+
+
+def number_of(attribute: Any) -> float | int:
+    """Return the number in an attribute: a plain one, or one that TVM wraps with its dtype."""
+    plain = isinstance(attribute, (int, float))
+    number: float | int = attribute if plain else attribute.value.value
+    return number
 
 
 def cut(whole: Term, extents: Sequence[DimLike], axis: int) -> list[Term]:

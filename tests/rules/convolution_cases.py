@@ -80,3 +80,44 @@ def cases(
         "dilation": draw(st.sampled_from([(1, 1), (1, 1), (2, 1)])),
     }
     return Case(draw(BATCH), group_count * draw(st.integers(1, 3)), attrs, draw(windows))
+
+
+@dataclass(frozen=True)
+class Other:
+    """A convolution in another number of dimensions, or a transposed one, channels first.
+
+    Parameters
+    ----------
+    input, kernel : tuple of int
+        Their shapes.
+    outputs : int
+        Channels of the result.
+    attrs : dict
+    """
+
+    input: tuple[int, ...]
+    kernel: tuple[int, ...]
+    outputs: int
+    attrs: dict[str, Any]
+
+    def vector(self, channels: int) -> tuple[int, ...]:
+        """Return the shape of one number for each channel."""
+        return (channels, *(1,) * (len(self.input) - 2))
+
+
+@st.composite
+def others(draw: st.DrawFn, name: str, groups: st.SearchStrategy[int] | None = None) -> Other:
+    """Draw a geometry for ``conv1d``, ``conv3d`` or ``conv2d_transpose``."""
+    rank, transposed = int(name[4]), name.endswith("transpose")
+    count = draw(st.sampled_from([1, 1, 2]) if groups is None else groups)
+    count = 1 if transposed else count
+    inputs, outputs = count * draw(st.integers(1, 3)), count * draw(st.integers(1, 3))
+    window = [draw(st.integers(1, 3)) for _ in range(rank)]
+    kernel = (inputs, outputs) if transposed else (outputs, inputs // count)
+    attrs = {
+        "groups": count,
+        "strides": [draw(st.integers(1, 2)) for _ in range(rank)],
+        "padding": [draw(st.integers(0, 1)) for _ in range(2 * rank)],
+    }
+    pixels = [draw(st.integers(3, 5)) for _ in range(rank)]
+    return Other((draw(st.integers(1, 2)), inputs, *pixels), (*kernel, *window), outputs, attrs)

@@ -51,3 +51,8 @@ def example(
 ) -> Example:
     """Return an `Example`, operands listed one by one."""
     return Example(rule, operands, attrs)
+
+
+def needed(law: Rule) -> dict[str, object]:
+    """Return the attributes without which the elementwise function that a law is about is none."""
+    return {"min": -0.5, "max": 1.0} if "[clip]" in law.name else {}

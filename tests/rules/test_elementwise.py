@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from tests.rules.convolution_cases import cases
+from tests.rules.convolution_cases import cases, others
 from tests.rules.harness import check_law, constant, refusal, tensor, weight
 from tests.rules.strategies import (
     FLOATS,
@@ -76,8 +76,17 @@ def shifted_convolution(draw: st.DrawFn):
     return example(convolution_shift, *operands, attrs=attrs)
 
 
+@st.composite
+def other_shifted_convolution(draw: st.DrawFn, name):
+    case = draw(others(name))
+    operands = tensor(*case.input), weight(*case.kernel), weight(*case.vector(case.outputs))
+    return example(shift_of[name], *operands, tensor(1), attrs=({}, {}, case.attrs))
+
+
 add_weights, multiply_weights = rules.weights_join
-product_shift, convolution_shift = rules.shift_moves_outward
+shift_of = {law.name.partition("[")[2][:-1]: law for law in rules.shift_moves_outward}
+product_shift, convolution_shift = shift_of["matmul"], shift_of["conv2d"]
+OTHERS = ("conv1d", "conv3d", "conv2d_transpose")
 EXAMPLES = {
     "sum_commutes": meeting(rules.sum_commutes, "ii", NUMBERS),
     "product_commutes": meeting(rules.product_commutes, "wi", NUMBERS),
@@ -85,6 +94,7 @@ EXAMPLES = {
     "weights_join[multiply]": meeting(multiply_weights, "iww"),
     "shift_moves_outward[matmul]": shifted_product(),
     "shift_moves_outward[conv2d]": shifted_convolution(),
+    **{shift_of[name].name: other_shifted_convolution(name) for name in OTHERS},
     "scale_before_shift": meeting(rules.scale_before_shift, "iww"),
     "common_factor": meeting(rules.common_factor, "iii"),
     "scale_of_sum": meeting(rules.scale_of_sum, "iiw"),

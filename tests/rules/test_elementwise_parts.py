@@ -7,7 +7,16 @@ from itertools import pairwise
 from hypothesis import strategies as st
 
 from tests.rules.harness import apply, check_law, constant, refusal, tensor, weight
-from tests.rules.strategies import DTYPES, FLOATS, NUMBERS, SIZES, example, permutations, shapes
+from tests.rules.strategies import (
+    DTYPES,
+    FLOATS,
+    NUMBERS,
+    SIZES,
+    example,
+    needed,
+    permutations,
+    shapes,
+)
 from tests.rules.tuples import with_tuples
 from tvm_tensat.rules import elementwise_parts as rules
 
@@ -26,13 +35,14 @@ def unary_of_concat(draw: st.DrawFn, law):
     count = draw(st.integers(1, 4))
     own, axis, dtype = draw(parts(count))
     operands = [tensor(*shape, dtype=dtype) for shape in own]
-    return example(with_tuples(law, count), *operands, attrs=({}, {"axis": axis}))
+    return example(with_tuples(law, count), *operands, attrs=(needed(law), {"axis": axis}))
 
 
 @st.composite
 def concat_of_unaries(draw: st.DrawFn, law):
     own, axis, dtype = draw(parts(len(law.variables)))
-    return example(law, *(tensor(*s, dtype=dtype) for s in own), attrs=({"axis": axis},))
+    attrs = ({"axis": axis}, {}, *(needed(law),) * len(own))
+    return example(law, *(tensor(*s, dtype=dtype) for s in own), attrs=attrs)
 
 
 @st.composite
@@ -166,6 +176,17 @@ def test_parts_of_different_extents_do_not_meet():
     law = with_tuples(rules.binary_of_concats[0], 2, 2)
     operands = [tensor(1), tensor(3), tensor(3), tensor(1)]
     assert refusal(example(law, *operands)) == "the parts do not meet"
+
+
+def test_concatenations_of_different_rank_meet_along_one_axis():
+    """Counted from the end: axis 1 of a matrix is axis 0 of a vector."""
+    law = with_tuples(rules.binary_of_concats[0], 2, 2)
+    matrices, vectors = [tensor(2, 1), tensor(2, 3)], [tensor(1), tensor(3)]
+    attrs = ({}, {"axis": 1}, {}, {"axis": 0}, {})
+    check_law(example(law, *matrices, *vectors, attrs=attrs))
+    rows = ({}, {"axis": 0}, {}, {"axis": 0}, {})
+    tall = [tensor(1, 4), tensor(3, 4)]
+    assert refusal(example(law, *tall, tensor(1), tensor(3), attrs=rows)) == "two different axes"
 
 
 def test_parts_that_broadcast_along_the_axis_do_not_meet():

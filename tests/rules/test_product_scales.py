@@ -24,8 +24,9 @@ def scaled(draw: st.DrawFn, law, what: int, axis: int):
     vector = (extent, 1) if axis == -2 else (extent,)
     forms = [vector, (), (1,), (1, *vector), (1,) * len(shapes[what])]
     form = draw(st.sampled_from([f for f in forms if len(f) <= len(shapes[what])]))
-    s = tensor(*form, dtype=dtype)
-    x, w = tensor(*shapes[LEFT], dtype=dtype), weight(*shapes[RIGHT], dtype=dtype)
+    s = draw(st.sampled_from([tensor, weight]))(*form, dtype=dtype)
+    x = tensor(*shapes[LEFT], dtype=dtype)
+    w = (weight if s.weight and what != RIGHT else tensor)(*shapes[RIGHT], dtype=dtype)
     return example(law, x, s, w) if what == LEFT else example(law, x, w, s)
 
 
@@ -61,3 +62,16 @@ def test_a_product_of_one_column_may_be_scaled_to_several():
 def test_scaled_weights_stay():
     case = example(rules.product_with_scaled_columns, tensor(2, 2), weight(2, 3), constant(2.0))
     assert refusal(case) == "nothing but weights"
+
+
+def test_weights_are_not_scaled_at_run_time():
+    x, w, row = tensor(1, 2), weight(2, 3), tensor(1, 1)
+    reason = "a weight would be scaled at run time"
+    assert refusal(example(rules.product_of_a_scaled_left_operand, x, row, w)) == reason
+    assert refusal(example(rules.scaled_columns_of_a_product, x, w, row)) == reason
+    assert (
+        refusal(example(rules.scaled_rows_of_a_product, weight(1, 2), tensor(2, 3), row)) == reason
+    )
+    right = example(rules.product_with_a_scaled_right_operand, weight(1, 2), tensor(2, 3), row)
+    assert refusal(right) == reason
+    assert refusal(example(rules.scaled_rows_of_a_product, x, w, row)) is None

@@ -16,6 +16,7 @@ from tests.rules.strategies import (
     SIZES_OR_EMPTY,
     broadcastable,
     example,
+    needed,
     shapes,
 )
 from tvm_tensat.rules import shapes as rules
@@ -64,7 +65,7 @@ def as_reshape(draw: st.DrawFn, law):
 @st.composite
 def unary(draw: st.DrawFn, law):
     shape = draw(STATIC)
-    attrs = ({"shape": draw(reshaped(shape))}, {})
+    attrs = ({"shape": draw(reshaped(shape))}, needed(law))
     return example(law, tensor(*shape, dtype=draw(FLOATS)), attrs=attrs)
 
 
@@ -288,6 +289,7 @@ def test_a_repeating_broadcast_is_no_reshape():
 def test_weights_are_not_dragged_along():
     attrs = ({"shape": [6]}, {})
     for law in rules.reshaped_unary:
-        assert refusal(example(law, weight(2, 3), attrs=attrs)) == "an operand is a weight"
+        one = example(law, weight(2, 3), attrs=({"shape": [6]}, needed(law)))
+        assert refusal(one) == "an operand is a weight"
     for law in rules.reshaped_binary:
         assert refusal(example(law, weight(2, 3), weight(3), attrs=attrs)) == "nothing but weights"
