@@ -16,6 +16,7 @@ import tvm
 
 from tvm_tensat.egraph.language import Refusal
 from tvm_tensat.egraph.rule import EXACT, FLOAT, Rule
+from tvm_tensat.relax.language import RelaxLanguage
 from tvm_tensat.relax.types import numpy_dtype
 from tvm_tensat.verify.compiled import Array, both_sides, inputs, parameters, run
 from tvm_tensat.verify.example import Applied, Example, apply, tensors
@@ -50,7 +51,7 @@ def verify(
     end = time.monotonic() + seconds
     last = MOST_TRIES
     found: Counterexample | None = None
-    for number, drawn in enumerate(draw_examples(rule, seed)):
+    for number, drawn in enumerate(draw_examples(rule, seed, checks.language)):
         if number >= last or checks.applied >= examples or time.monotonic() > end:
             break
         checks.tried += 1
@@ -74,6 +75,7 @@ class _Checks:
 
     rule: Rule
     most_compiled: int
+    language: RelaxLanguage = field(default_factory=RelaxLanguage)
     tried: int = 0
     well_typed: int = 0
     applied: int = 0
@@ -85,7 +87,7 @@ class _Checks:
     def check(self, example: Example, number: int) -> Counterexample | None:
         """Run the rule on an example and compare; None where nothing is wrong."""
         try:
-            applied = apply(example)
+            applied = apply(example, self.language)
         except Refusal as refusal:
             self.refusals[str(refusal)[:120]] += 1
             return None
@@ -112,7 +114,7 @@ class _Checks:
         static = example.with_symbols(SYMBOLS)
         values = draw_rationals(static, seed)
         try:
-            sought, made, certain = evaluate_sides(apply(static), static, values)
+            sought, made, certain = evaluate_sides(apply(static, self.language), static, values)
         except Refusal:  # no rational meaning, or refused for these numbers: TVM decides alone
             return None
         if all(map(equal, sought, made)):

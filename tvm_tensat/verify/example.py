@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from math import prod
 from typing import Any, TypeAlias
 
@@ -138,22 +139,33 @@ class Applied:
     targets: list[Term]
 
 
-def apply(example: Example) -> Applied:
+@cache
+def symbol(name: str) -> Any:
+    """Return the symbolic dimension of that name, one in the process: equal types stay equal."""
+    return tvm.tirx.Var(name, "int64")
+
+
+def apply(example: Example, language: RelaxLanguage | None = None) -> Applied:
     """Run a rule on an example.
+
+    Parameters
+    ----------
+    example : Example
+    language : RelaxLanguage, optional
+        One that has inferred the same types before saves time.
 
     Raises
     ------
     Refusal
         When the rule does not apply.
     """
-    rule, language = example.rule, RelaxLanguage()
-    symbols: dict[str, Any] = {}
+    rule, language = example.rule, language or RelaxLanguage()
     expressions, profiles = [], []
     for position, operand in enumerate(example.operands):
-        expression = _expression(operand, f"x{position}", symbols)
+        expression = _expression(operand, f"x{position}")
         expressions.append(expression)
         profiles.append(_profile(language, operand, expression))
-    operators = _operators(example, language, [profile.type for profile in profiles], symbols)
+    operators = _operators(example, language, [profile.type for profile in profiles])
     if rule.kind == "group":
         _check_alike(rule, language, operators, profiles)
     variables, sources, results = targets(rule, language, operators, profiles)
@@ -169,23 +181,21 @@ def refusal(example: Example) -> str | None:
     return None
 
 
-def _expression(operand: Given, name: str, symbols: dict[str, Any]) -> Any:
+def _expression(operand: Given, name: str) -> Any:
     if isinstance(operand, tuple):
-        fields = [_expression(each, f"{name}_{k}", symbols) for k, each in enumerate(operand)]
+        fields = [_expression(each, f"{name}_{k}") for k, each in enumerate(operand)]
         return relax.Tuple(fields)
     if operand.value is not None:
         shape = tuple(int(extent) for extent in operand.shape)
         value = np.full(shape, operand.value, numpy_dtype(operand.dtype))
         return relax.const(value, operand.dtype)  # the dtype, or numbers of rank 0 lose theirs
-    dims = [_dim(extent, symbols) for extent in operand.shape]
+    dims = [_dim(extent) for extent in operand.shape]
     return relax.Var(name, relax.TensorType(dims, operand.dtype))
 
 
-def _dim(extent: object, symbols: dict[str, Any]) -> Any:
+def _dim(extent: object) -> Any:
     """Return the dimension that a name stands for; what is no name comes back."""
-    if not isinstance(extent, str):
-        return extent
-    return symbols.setdefault(extent, tvm.tirx.Var(extent, "int64"))
+    return symbol(extent) if isinstance(extent, str) else extent
 
 
 def _profile(language: RelaxLanguage, operand: Given, expression: Any) -> Profile:
@@ -198,9 +208,7 @@ def _profile(language: RelaxLanguage, operand: Given, expression: Any) -> Profil
     return Profile(kind, operand.weight, number if is_scalar else -1)
 
 
-def _operators(
-    example: Example, language: RelaxLanguage, types: Sequence[int], symbols: dict[str, Any]
-) -> list[int]:
+def _operators(example: Example, language: RelaxLanguage, types: Sequence[int]) -> list[int]:
     """Return the operator numbers of the sought terms, in preorder, source after source."""
     rule = example.rule
     attrs = iter(example.attrs)
@@ -211,7 +219,7 @@ def _operators(
         }
         for source in rule.sources:
             terms = preorder(source)
-            given = {id(term): _resolved(next(attrs, {}), symbols) | term.given for term in terms}
+            given = {id(term): _resolved(next(attrs, {})) | term.given for term in terms}
             made: dict[int, tuple[int, int]] = {}
             for term in reversed(terms):
                 operands = tuple(
@@ -222,10 +230,10 @@ def _operators(
     return found
 
 
-def _resolved(attrs: Mapping[str, object], symbols: dict[str, Any]) -> dict[str, object]:
+def _resolved(attrs: Mapping[str, object]) -> dict[str, object]:
     """Put dimensions for their names into shapes; other attributes stay."""
     return {
-        name: tuple(dim_of(_dim(extent, symbols)) for extent in value)  # type: ignore[attr-defined]
+        name: tuple(dim_of(_dim(extent)) for extent in value)  # type: ignore[attr-defined]
         if name == "shape"
         else value
         for name, value in attrs.items()

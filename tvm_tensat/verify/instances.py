@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-import tvm
 from tvm import relax
 
 from tvm_tensat.egraph.language import DimLike, Refusal, TensorInfo, TupleInfo, TypeInfo
 from tvm_tensat.egraph.rule import FLOAT, Rule, Term, preorder
 from tvm_tensat.relax.language import RelaxLanguage
 from tvm_tensat.relax.types import dim_of
-from tvm_tensat.verify.example import Example, Given, Operand
+from tvm_tensat.verify.example import Example, Given, Operand, symbol
 from tvm_tensat.verify.proposals import Known, Mood, Size, Sketch, propose
 
 DTYPES = ("float32", "float16", "bfloat16", "float64", "int8", "int32", "int64", "bool")
@@ -48,6 +47,9 @@ _POSITIVE = frozenset(
 """Operators near whose poles rounding is unbounded: operands are drawn from 0.5 to 2."""
 
 
+_OF_IMAGES = frozenset(f"relax.nn.{name}" for name in ("conv2d", "max_pool2d", "avg_pool2d"))
+
+
 @dataclass(frozen=True)
 class Drawn:
     """One try: an example, or the reason why its sought terms have no type."""
@@ -56,11 +58,10 @@ class Drawn:
     reason: str
 
 
-def draw_examples(rule: Rule, seed: int) -> Iterator[Drawn]:
+def draw_examples(rule: Rule, seed: int, language: RelaxLanguage) -> Iterator[Drawn]:
     """Draw examples without end, dtypes and kinds of dimensions in turn."""
     random = Random(f"{seed} {rule.name}")
     dtypes = [d for d in DTYPES if not rule.dtypes or d in rule.dtypes] or list(rule.dtypes)
-    language = RelaxLanguage()
     for number in range(10**9):
         extents = EXTENTS[number // len(dtypes) % len(EXTENTS)]
         mood = Mood(random, dtypes[number % len(dtypes)], extents)
@@ -77,11 +78,12 @@ class _Drawing:
         self.rule = rule
         self.mood = mood
         self.language = language
-        self.symbols: dict[str, Any] = {}
         self.bound: dict[int, Known] = {}
         self.weights = {id(variable) for variable in self._some(rule.variables)}
         names = {term.name for source in rule.sources for term in preorder(source)}
         self.positive = not names.isdisjoint(_POSITIVE)
+        if not names.isdisjoint(_OF_IMAGES) and mood.chance(0.8):
+            mood.rank = 4
 
     def _some(self, variables: Sequence[Term]) -> list[Term]:
         """Draw which variables are weights: the last ones, as laws often say, or any."""
@@ -126,6 +128,7 @@ class _Drawing:
                 operands.append(self.bound.get(id(operand)))
             else:
                 operands.append(self._visit(operand, term.name, found, alike))
+        self.mood.given = term.given
         drawn, attrs = propose(term.name, operands, self.mood, parent)
         if alike:  # members of a group differ in little: by the order of the terms
             order = [id(t) for source in self.rule.sources for t in preorder(source)]
@@ -148,9 +151,7 @@ class _Drawing:
         return dim_of(self._expression(extent))
 
     def _expression(self, extent: Size) -> Any:
-        if isinstance(extent, str):
-            return self.symbols.setdefault(extent, tvm.tirx.Var(extent, "int64"))
-        return extent
+        return symbol(extent) if isinstance(extent, str) else extent
 
     def _number(self, known: Known) -> int:
         return self.language.intern_type(self._type(known))

@@ -8,7 +8,7 @@ often need two attributes or two shapes to be equal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from random import Random
@@ -40,16 +40,26 @@ class Mood:
     dtype : str
     extents : tuple of int or str
         What dimensions are drawn from.
+
+    Attributes
+    ----------
+    given : mapping
+        Attributes that the rule gives to the operator at hand.
+    plain : bool
+        Nothing is broadcast.
     """
 
     random: Random
     dtype: str
     extents: tuple[Size, ...]
+    given: Mapping[str, Any] = field(init=False, default_factory=dict)
+    plain: bool = field(init=False)
     rank: int = field(init=False)
     axis: int = field(init=False)
     kept: dict[str, Any] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.plain = self.chance(0.35)
         self.rank = self.random.choice((1, 2, 2, 3, 3, 4))
         self.axis = self.random.choice((-1, 0, 1, -2, 2))
 
@@ -137,7 +147,7 @@ def _broadcast(operands: Sequence[Known | None], mood: Mood) -> list[Known]:
 def broadcasting(shape: Shape, mood: Mood) -> Shape:
     """Draw a shape that broadcasts against this one: it, a part of it, one axis of it, a scalar."""
     way = mood.random.random()
-    if way < 0.45 or not shape:
+    if mood.plain or way < 0.3 or not shape:
         return shape
     if way < 0.8:  # varies along one axis
         axis = mood.axis_of(len(shape)) % len(shape)
@@ -227,6 +237,14 @@ def _matmul(operands: Sequence[Known | None], mood: Mood) -> Proposal:
 _LAYOUTS = (("NCHW", "OIHW"), ("NCHW", "OIHW"), ("NHWC", "HWIO"))
 
 
+def _layouts(mood: Mood) -> tuple[str, str]:
+    """Draw layouts of images and kernels, the rule's where it gives them."""
+    data = mood.given.get("data_layout", mood.given.get("layout"))
+    fitting = [pair for pair in _LAYOUTS if data in (None, pair[0])] or list(_LAYOUTS)
+    layouts: tuple[str, str] = mood.again("layouts", lambda: mood.random.choice(fitting), share=1.0)
+    return layouts
+
+
 def _place(letters: str, sizes: dict[str, Size]) -> Shape:
     return tuple(sizes[letter] for letter in letters)
 
@@ -239,7 +257,7 @@ def _image(mood: Mood, layout: str, channels: Size) -> Shape:
 
 def _conv2d(operands: Sequence[Known | None], mood: Mood) -> Proposal:
     pick = mood.random.choice
-    data, kernel_layout = mood.again("layouts", lambda: pick(_LAYOUTS), share=1.0)
+    data, kernel_layout = _layouts(mood)
     groups = 1
     if data == "NCHW":
         groups = mood.again("groups", lambda: pick((1, 1, 1, 2, 4)), share=0.97)
@@ -284,7 +302,7 @@ def _padding(window: tuple[int, int], mood: Mood) -> tuple[int, int, int, int]:
 
 
 def _pool2d(operands: Sequence[Known | None], mood: Mood) -> Proposal:
-    layout = mood.again("layouts", lambda: mood.random.choice(_LAYOUTS), share=1.0)[0]
+    layout = _layouts(mood)[0]
     pick = mood.random.choice
     attrs = {
         "layout": layout,
