@@ -16,6 +16,7 @@ from tvm_tensat.cost.machine import describe, target_text
 from tvm_tensat.cost.nodes import Device
 from tvm_tensat.cost.roofline import Roofline
 from tvm_tensat.egraph import Memo
+from tvm_tensat.egraph.rule import Rule
 from tvm_tensat.passes.guard import device_of
 from tvm_tensat.passes.judge import Judge
 from tvm_tensat.passes.options import TensatOptions
@@ -27,6 +28,7 @@ from tvm_tensat.relax.language import RelaxLanguage
 from tvm_tensat.relax.plan import FunctionPlan, Kept, Segment, plan_function
 from tvm_tensat.relax.writer import rebuild
 from tvm_tensat.rules import all_rules
+from tvm_tensat.taso import RuleFile, read_rules, sound_rules
 
 _NOT_OURS = ("Primitive", "Codegen", "Composite")  # functions that other passes have claimed
 
@@ -47,6 +49,11 @@ class Tensat:
     **changes
         Fields of `TensatOptions` that differ from `options` or the defaults.
 
+    Raises
+    ------
+    RuleFileError
+        A ValueError: the file of option ``rules`` does not parse.
+
     Attributes
     ----------
     report : Report or None
@@ -56,6 +63,7 @@ class Tensat:
     def __init__(self, options: TensatOptions | None = None, **changes: Any) -> None:
         given = {} if options is None else dict(vars(options))
         self.options = TensatOptions(**(given | changes))
+        self.rule_file = None if self.options.rules is None else read_rules(self.options.rules)
         self.report: Report | None = None
 
     def transform_module(
@@ -64,7 +72,7 @@ class Tensat:
         """Return the optimized module, or the input."""
         self.report = Report(options=asdict(self.options), machine=asdict(describe()))
         try:
-            return _Run(self.options, self.report).optimize(module)
+            return _Run(self.options, self.report, self.rule_file).optimize(module)
         except Exception as error:
             if self.options.strict:
                 raise
@@ -76,9 +84,10 @@ class Tensat:
 class _Run:
     """One run of the pass on one module."""
 
-    def __init__(self, options: TensatOptions, report: Report) -> None:
+    def __init__(self, options: TensatOptions, report: Report, rule_file: RuleFile | None) -> None:
         self.options = options
         self.report = report
+        self.rule_file = rule_file
         self.phases = Phases()
         report.seconds = self.phases.seconds
         self.target = Target.current(allow_none=True) or self.default_target()
@@ -128,7 +137,7 @@ class _Run:
 
     def rewrite(self, plans: dict[str, FunctionPlan]) -> dict[str, Written]:
         """Optimize every segment; return the forms by name, none where nothing is cheaper."""
-        rules = all_rules(self.options.numerics)
+        rules = (*all_rules(self.options.numerics), *self.further_rules())
         language = RelaxLanguage()
         memo = Memo(language)
         device = self.device()
@@ -149,6 +158,22 @@ class _Run:
             for name, segment, known in made:
                 written.setdefault(name, {})[segment] = known.get(form, known[CHEAPEST])
         return forms
+
+    def further_rules(self) -> tuple[Rule, ...]:
+        """Return the rules of the user's file that verification finds nothing wrong with."""
+        file = self.rule_file
+        if file is None:
+            return ()
+        if self.options.numerics == "exact":  # all rules of such files are equal over the reals
+            self.report.reasons.append(f"rules of {file.path}: none used, numerics is 'exact'")
+            return ()
+        with (
+            self.phases("verify rules"),
+            self.phases.bar("verifying rules", len(file.rules)) as show,
+        ):
+            sound = sound_rules(file, show)
+        self.report.reasons.extend(sound.lines())
+        return sound.rules
 
     def device(self) -> Device:
         """Open the cost store and calibrate the estimate, as far as options and machine allow."""

@@ -93,7 +93,7 @@ def need_one_shape(*terms: Term) -> None:
 def need_one_rank(product: Term) -> None:
     """Refuse vectors, and matrices in batches that would be broadcast."""
     left, right = product.operands
-    if left.ndim < 2 or left.shape[:-2] != right.shape[:-2]:
+    if min(left.ndim, right.ndim) < 2 or left.shape[:-2] != right.shape[:-2]:
         refuse("a product of vectors, or of different batches")
     need_one_dtype(product)
 
@@ -118,7 +118,7 @@ def convolve(strides: tuple[int, int], mode: int, image: Term, kernel: Term) -> 
     need_rank(image, 4)
     need_rank(kernel, 4)
     channels, inputs = image.sizes[1], kernel.sizes[1]
-    if inputs == 0 or channels % inputs or kernel.sizes[0] % (channels // inputs):
+    if min(channels, inputs) == 0 or channels % inputs or kernel.sizes[0] % (channels // inputs):
         refuse("the kernel's channels do not divide the image's")
     window = kernel.sizes[2], kernel.sizes[3]
     pads = padding(mode, image, window, strides)

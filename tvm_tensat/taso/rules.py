@@ -60,8 +60,8 @@ from tvm_tensat.taso.syntax import (
 )
 from tvm_tensat.verify import HOLDS, verify
 
-# Of each rule of a file before it is used: without TVM's kernels, some 0.1 s.
-EXAMPLES, SECONDS = 12, 1.0
+# Of each rule of a file before it is used; simple ones take 0.2 s, convolutions up to the limit.
+EXAMPLES, SECONDS = 40, 1.0
 
 
 @dataclass(frozen=True)
@@ -105,10 +105,17 @@ def read_rules(path: Path) -> RuleFile:
     return RuleFile(path, tuple(rules), tuple(refused))
 
 
-def sound_rules(file: RuleFile) -> RuleFile:
-    """Verify each rule on a few examples in rational numbers; refuse those that do not hold."""
+def sound_rules(file: RuleFile, progress: Callable[[int], None] = lambda done: None) -> RuleFile:
+    """Verify each rule on some examples in rational numbers; refuse those that do not hold.
+
+    Parameters
+    ----------
+    file : RuleFile
+    progress : callable
+        Told after each rule how many are done.
+    """
     rules, refused = [], list(file.refused)
-    for law in file.rules:
+    for done, law in enumerate(file.rules, start=1):
         verdict = verify(law, EXAMPLES, compiled=0, seconds=SECONDS)
         if verdict.status == HOLDS:
             rules.append(law)
@@ -117,6 +124,7 @@ def sound_rules(file: RuleFile) -> RuleFile:
             found = verdict.counterexample
             reason = "no example was found" if found is None else f"wrong: {found.reason}"
             refused.append((line, f"{reason}; `tvmc rules verify {file.path}` says more"))
+        progress(done)
     return RuleFile(file.path, tuple(rules), tuple(sorted(refused)))
 
 

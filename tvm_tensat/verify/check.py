@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
+import numpy as np
 import tvm
 
 from tvm_tensat.egraph.language import Refusal
@@ -123,7 +124,7 @@ class _Checks:
         if not certain:
             return None
         arrays = [
-            value.astype(numpy_dtype(operand.dtype))
+            value.astype(np.float64).astype(numpy_dtype(operand.dtype))
             for value, operand in zip(values, parameters(static), strict=True)
         ]
         return _shown(example, "the sides differ over the rational numbers", module, arrays)

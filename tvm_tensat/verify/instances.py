@@ -36,7 +36,8 @@ EXTENTS: tuple[tuple[Size, ...], ...] = (
     (0, 2),
     (1,),
 )
-"""What the dimensions of one example are drawn from, in turn."""
+"""What the dimensions of one example are drawn from, in turn: as many as share no factor with the
+number of dtypes, so that all pairs occur."""
 
 NUMBERS: tuple[float, ...] = (1, 0, 2, -0.0, 0.5, -1)
 """What all elements of a constant may be; the first ones more often."""
@@ -63,7 +64,7 @@ def draw_examples(rule: Rule, seed: int, language: RelaxLanguage) -> Iterator[Dr
     random = Random(f"{seed} {rule.name}")
     dtypes = [d for d in DTYPES if not rule.dtypes or d in rule.dtypes] or list(rule.dtypes)
     for number in range(10**9):
-        extents = EXTENTS[number // len(dtypes) % len(EXTENTS)]
+        extents = EXTENTS[number % len(EXTENTS)]
         mood = Mood(random, dtypes[number % len(dtypes)], extents)
         try:
             yield Drawn(_Drawing(rule, mood, language).example(), "")

@@ -352,14 +352,13 @@ def _softmax(operands: Sequence[Known | None], mood: Mood) -> Proposal:
 
 
 def _permute_dims(operands: Sequence[Known | None], mood: Mood) -> Proposal:
-    x = _one(operands, mood)
+    x = _one(operands, mood, least=mood.random.choice((0, 3)))
     rank = len(x.shape)
-    orders = [tuple(mood.random.sample(range(rank), rank)), tuple(range(rank))]
+    orders = [tuple(mood.random.sample(range(rank), rank)) for _ in range(4)]
+    orders.append(tuple(range(rank)))
     if rank > 1:
-        orders += [(*range(rank - 2), rank - 1, rank - 2)] * 3
-    if rank > 2:
-        orders += [(1, 0, *range(2, rank))]
-    return [x], {"axes": mood.again(f"axes{rank}", lambda: mood.random.choice(orders), share=0.4)}
+        orders += [(*range(rank - 2), rank - 1, rank - 2)] * 4
+    return [x], {"axes": mood.again(f"axes{rank}", lambda: mood.random.choice(orders), share=0.3)}
 
 
 def _reshape(operands: Sequence[Known | None], mood: Mood) -> Proposal:

@@ -63,8 +63,16 @@ class Counterexample:
             f"executable = tvm.compile(Module, tvm.target.Target({TARGET}))",
             "machine = relax.VirtualMachine(executable, tvm.cpu())",
             'sought, made = machine["main"](*map(tvm.runtime.tensor, inputs))',
-            'print("sought:", sought)',
-            'print("made:", made)',
+            "",
+            "",
+            "def shown(value):",
+            "    if isinstance(value, tvm.runtime.Tensor):",
+            "        return value.numpy()",
+            "    return [shown(field) for field in value]",
+            "",
+            "",
+            'print("sought:", shown(sought))',
+            'print("made:", shown(made))',
         ]
         results = [
             f"# {name}: "
