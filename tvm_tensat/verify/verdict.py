@@ -103,7 +103,8 @@ class Verdict:
     tried, well_typed, applied : int
         Examples drawn, those whose sought terms have a type, those checked.
     exact, compiled : int
-        Of those checked, how many in rational numbers, and how many as TVM computes them.
+        Of those checked, how many in rational numbers or integers, and how many as TVM computes
+        them.
     kinds : tuple of str
         What was met: dtypes, ranks, symbolic and empty tensors, extents of one.
     refusals : tuple of (str, int)
@@ -132,8 +133,8 @@ class Verdict:
                 f"{self.well_typed} well-typed; {reasons or 'nothing refused'}"
             )
         return (
-            f"{self.rule.name}: holds on {self.applied} examples ({self.exact} in rational "
-            f"numbers, {self.compiled} compiled): {', '.join(self.kinds)}"
+            f"{self.rule.name}: holds on {self.applied} examples ({self.exact} computed exactly, "
+            f"{self.compiled} by TVM): {', '.join(self.kinds)}"
         )
 
     def to_json(self) -> dict[str, Any]:
