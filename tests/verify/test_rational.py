@@ -27,6 +27,7 @@ CASES = {
         [tensor(1, 5, 4, 3), tensor(2, 2, 3, 5)],
         {"data_layout": "NHWC", "kernel_layout": "HWIO"},
     ),
+    "conv2d of nothing": (op.conv2d, [tensor(1, 2, 0, 4), tensor(3, 2, 1, 1)], {}),
     "max_pool2d": (op.max_pool2d, [IMAGE], POOL),
     "avg_pool2d": (op.avg_pool2d, [IMAGE], POOL),
     "avg_pool2d with padding": (op.avg_pool2d, [IMAGE], POOL | {"count_include_pad": True}),

@@ -101,9 +101,7 @@ def _chosen(wanted: Sequence[str]) -> tuple[list[Rule], list[str]]:
         else:
             found = [rule for rule in all_rules() if text in (rule.name, rule.name.split("[")[0])]
             if not found:
-                raise CommandError(
-                    f"{text}: no rule of this name, and no file; see tvmc rules list"
-                )
+                raise CommandError(f"{text}: no such rule or file; `tvmc rules list` shows rules")
             rules += found
     return rules, refused
 

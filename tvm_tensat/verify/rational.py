@@ -251,7 +251,7 @@ def _windows(image: Array, extents: Any, strides: Any, dilation: Any) -> dict[An
     for tap in product(*map(range, extents)):
         begin = [t * d for t, d in zip(tap, dilation, strict=True)]
         rows, columns = (
-            slice(b, b + (count - 1) * stride + 1, stride)
+            slice(b, b + (count - 1) * stride + 1, stride) if count > 0 else slice(0)
             for b, count, stride in zip(begin, counts, strides, strict=True)
         )
         found[tap] = image[:, :, rows, columns]
