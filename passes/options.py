@@ -51,6 +51,11 @@ class TensatOptions:
         "most forms to race against the input: the cheapest, the cheapest with a mistrust of new "
         "kernels, and the next cheapest that differ from it",
     )
+    rules: Path | None = _option(
+        None,
+        "file of further rules in TENSAT's text format; each is verified on some examples before "
+        "it is used",
+    )
     egraphs: Path | None = _option(
         None,
         "folder for the e-graphs with their costs, a file in egraph-serialize JSON each, which "

@@ -13,7 +13,7 @@ from types import ModuleType
 
 from tvm_tensat.egraph.rule import EXACT, Rule
 
-__all__ = ["all_rules", "families"]
+__all__ = ["all_rules", "families", "rules_of"]
 
 NUMERICS = ("real", "exact")
 
@@ -22,11 +22,12 @@ NUMERICS = ("real", "exact")
 def families() -> dict[str, tuple[Rule, ...]]:
     """Return the rules by family, families in alphabetical order, rules in order of definition."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    found = {n: _rules_of(importlib.import_module(f"{__name__}.{n}")) for n in names}
+    found = {n: rules_of(importlib.import_module(f"{__name__}.{n}")) for n in names}
     return {name: rules for name, rules in found.items() if rules}
 
 
-def _rules_of(module: ModuleType) -> tuple[Rule, ...]:
+def rules_of(module: ModuleType) -> tuple[Rule, ...]:
+    """Return the rules that a module has at its top level, alone or in tuples."""
     found: list[Rule] = []
     for name, value in vars(module).items():
         if isinstance(value, Rule) and not name.startswith("_"):

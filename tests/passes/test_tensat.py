@@ -304,3 +304,47 @@ def test_difference_sees_nan_shape_and_size() -> None:
     assert "NaN" in guard.difference([a], [np.array([1.0, np.nan], "float32")], 1)
     assert "outputs" in guard.difference([a], [], 1)
     assert "not float32" in guard.difference([a], [a.astype("float64")], 1)
+
+
+def squares() -> tvm.IRModule:
+    """The relu of squares, times a matrix: no built-in rule knows that squares are not negative."""
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((4, 8), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            square = builder.emit(relax.op.multiply(x, x))
+            product = relax.op.matmul(builder.emit(relax.op.nn.relu(square)), models.constant(8, 8))
+            result = builder.emit_output(builder.emit(product))
+        builder.emit_func_output(result)
+    return builder.get()
+
+
+def test_rules_of_a_file_are_used_when_they_hold(tmp_path) -> None:
+    path = tmp_path / "rules.txt"
+    lines = [
+        "(relu (ewmul ?x ?x))=>(ewmul ?x ?x)",
+        "(matmul 0 ?x ?y)=>(relu (matmul 0 ?x ?y))",
+        "(batchnorm ?x ?s ?b ?m ?v)=>?x",
+    ]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    report = optimize(squares(), LLVM, **QUICK, strict=True, rules=path).report
+    assert report.blocks[0].exploration.rules["rules.txt:1"].applied == 1
+    assert "rules.txt:2" not in report.blocks[0].exploration.rules
+    said = [reason for reason in report.reasons if str(path) in reason]
+    assert said[0] == f"rules of {path}: 1 used, 2 refused"
+    assert said[1].startswith(f"{path}:2: wrong: the sides differ over the rational numbers")
+    assert said[2] == f"{path}:3: operator batchnorm has no meaning in Relax here"
+
+
+def test_rules_of_a_file_are_no_exact_ones(tmp_path) -> None:
+    path = tmp_path / "rules.txt"
+    path.write_text("(relu (ewmul ?x ?x))=>(ewmul ?x ?x)", encoding="utf-8")
+    report = optimize(squares(), LLVM, **QUICK, strict=True, rules=path, numerics="exact").report
+    assert f"rules of {path}: none used, numerics is 'exact'" in report.reasons
+
+
+def test_a_rule_file_that_does_not_parse_is_an_error_before_the_pass_runs(tmp_path) -> None:
+    path = tmp_path / "rules.txt"
+    path.write_text("(relu ?x)", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"rules.txt:1:10: expected '=>'"):
+        Tensat(rules=path)

@@ -55,6 +55,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands.add_parser(
         "extract", help="the cheapest graph of an e-graph in a file", fill=_add_extract
     )
+    commands.add_parser("rules", help="list rewrite rules, verify them", fill=_add_rules)
     return parser
 
 
@@ -166,6 +167,53 @@ def _add_extract(parser: argparse.ArgumentParser) -> None:
     )
     add("-o", "--output", type=Path, metavar="FILE", help="write the JSON there instead")
     _add_verbose(parser)
+
+
+def _add_rules(parser: argparse.ArgumentParser) -> None:
+    parser.description = "List rewrite rules, or look for examples on which they are wrong."
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    listing = actions.add_parser("list", help="name, law, what it keeps, dtypes and source of each")
+    listing.add_argument("name", nargs="?", default="", help="only rules with this in their names")
+    listing.add_argument(
+        "--numerics",
+        choices=["real", "exact"],
+        default="real",
+        help="exact lists those that keep each element's operations (default: %(default)s)",
+    )
+    listing.add_argument("--json", action="store_true", help="print JSON")
+    _add_verbose(listing)
+    checking = actions.add_parser(
+        "verify",
+        help="draw examples of each rule and compare both sides",
+        description="Draw examples of each rule and compare both sides: their types, in rational "
+        "numbers, and as TVM computes them. A counterexample is printed as a Python program. "
+        "Exit code 0 if all rules hold; 4 if one fails or was never applied.",
+    )
+    add = checking.add_argument
+    add(
+        "rules",
+        nargs="*",
+        metavar="RULE",
+        help="names of rules, .py files that declare rules, or files in TENSAT's text format "
+        "(default: all built-in rules). Python files are run",
+    )
+    add(
+        "--examples",
+        type=_positive,
+        default=100,
+        metavar="N",
+        help="examples of each rule (default: %(default)s)",
+    )
+    add(
+        "--time-limit",
+        type=float,
+        default=10.0,
+        metavar="SECONDS",
+        help="most time on one rule (default: %(default)s)",
+    )
+    add("--seed", type=int, default=0, help="of the examples (default: %(default)s)")
+    add("--json", action="store_true", help="print JSON, counterexamples included")
+    _add_verbose(checking)
 
 
 def _add_verbose(parser: argparse.ArgumentParser) -> None:

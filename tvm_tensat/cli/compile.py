@@ -22,7 +22,9 @@ from tvm_tensat.cli.target import parse_target
 from tvm_tensat.cli.tensat_options import tensat_options
 from tvm_tensat.files import replacing
 from tvm_tensat.passes import Tensat
+from tvm_tensat.passes.options import TensatOptions
 from tvm_tensat.schedule import build_pipeline
+from tvm_tensat.taso import RuleFileError
 
 
 def execute(args: argparse.Namespace) -> None:
@@ -34,6 +36,7 @@ def execute(args: argparse.Namespace) -> None:
         When the model cannot be read, built or written.
     """
     options = tensat_options(args)
+    optimize = _optimizer(options)
     output = _output_path(args.model, args.output)
     for path in (output, args.tensat_report):
         check_writable(path)
@@ -51,7 +54,6 @@ def execute(args: argparse.Namespace) -> None:
         module = load_model(args.model, args.input_shapes)
     report = None
     if args.tensat:
-        optimize = Tensat(options)
         with _timed(seconds, "tensat"), target:
             module = optimize(module)
         report = optimize.report
@@ -83,6 +85,13 @@ def execute(args: argparse.Namespace) -> None:
     if report is not None:
         print(report)
     print(f"{args.model} -> {output}, {sum(seconds.values()):.1f} s")
+
+
+def _optimizer(options: TensatOptions) -> Tensat:
+    try:
+        return Tensat(options)
+    except RuleFileError as error:
+        raise CommandError(f"--tensat-rules {one_line(error)}") from error
 
 
 def _output_path(model: str, given: Path | None) -> Path:
