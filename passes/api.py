@@ -1,8 +1,8 @@
-"""`optimize`: the pass as a function that also returns its report."""
+"""The pass as functions: `optimize` also returns the report, `fill_store` only measures."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm
@@ -10,7 +10,7 @@ from tvm.target import Target
 
 from tvm_tensat.passes.options import TensatOptions
 from tvm_tensat.passes.report import Report
-from tvm_tensat.passes.tensat import Tensat
+from tvm_tensat.passes.tensat import Run, Tensat, new_report
 
 
 @dataclass(frozen=True)
@@ -43,3 +43,35 @@ def optimize(
     with target if isinstance(target, Target) else Target(target):
         result = tensat(module)
     return Result(result, tensat.report)
+
+
+def fill_store(module: tvm.IRModule, target: Target, options: TensatOptions) -> Report:
+    """Measure the kernels that `optimize` would measure, and keep their times in the cost store.
+
+    Nothing is built, compared or raced. Ctrl-C ends it; what was measured is kept.
+
+    Parameters
+    ----------
+    module : tvm.IRModule
+        Not changed.
+    target : Target
+    options : TensatOptions
+        Costs are measured, whatever they say.
+
+    Returns
+    -------
+    Report
+        With blocks and times, and no verdict.
+
+    Raises
+    ------
+    MeasureError
+        When nothing can be measured here.
+    CostStoreError
+        When the cost store cannot be used.
+    """
+    options = replace(options, costs="measured")
+    report = new_report(options)
+    with target:
+        Run(options, report).fill_store(module)
+    return report

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tvm_tensat.cost.nodes import NO_RECORD, Device, NodeCosts
-from tvm_tensat.egraph import FROM_INPUT, EGraph, Limits, Memo, explore, write_egraph
+from tvm_tensat.egraph import FROM_INPUT, EGraph, Exploration, Limits, Memo, explore, write_egraph
 from tvm_tensat.egraph.egraph import Ints
 from tvm_tensat.egraph.explain import PathTooLong
 from tvm_tensat.egraph.path import lines, path_to
@@ -64,7 +64,7 @@ class Optimized:
     report: BlockReport
 
 
-def optimize_segment(
+def explore_segment(
     segment: Segment,
     where: tuple[str, str],
     rules: Sequence[Rule],
@@ -73,8 +73,8 @@ def optimize_segment(
     device: Device,
     options: TensatOptions,
     phases: Phases,
-) -> Optimized | None:
-    """Find the cheapest form of a segment; None when exploration found no other form."""
+) -> Search | None:
+    """Explore the forms of a segment; None when there is no other form."""
     graph = EGraph(language)
     with phases("read"):
         read = read_segment(segment, language, graph)
@@ -93,36 +93,56 @@ def optimize_segment(
         )
     if (graph.node_rule[graph.node_alive] == FROM_INPUT).all() and not exploration.filtered:
         return None
-    search = _Search(graph, language, read, rules, device, options, phases)
-    search.measure(search.input_nodes())
-    solution, rows = search.choose(caution=0.0)
-    worth = solution.cost <= (1.0 - LEAST_GAIN) * search.input_cost()
-    chosen = search.candidates(rows) if worth else {}
-    with phases("write"):
-        forms = {name: search.write(rows) for name, rows in chosen.items()}
-        remarks = search.save("-".join(where).replace(" ", "-"))
-    return Optimized(forms, search.report(where, exploration, solution, rows, remarks))
+    return Search(graph, language, read, where, exploration, rules, device, options, phases)
 
 
-class _Search:
-    """Costs and extractions of one e-graph."""
+class Search:
+    """Costs and extractions of one segment's e-graph."""
 
     def __init__(
         self,
         graph: EGraph,
         language: RelaxLanguage,
         read: ReadSegment,
+        where: tuple[str, str],
+        exploration: Exploration,
         rules: Sequence[Rule],
         device: Device,
         options: TensatOptions,
         phases: Phases,
     ) -> None:
         self.graph, self.language, self.read, self.rules = graph, language, read, rules
+        self.where, self.exploration = where, exploration
         self.options, self.phases = options, phases
         self.costs = NodeCosts(graph, language, device)
         self.roots = [number for _, number in read.roots]
         self.rounds = 0
         self.choice: Ints | None = None  # the last one
+
+    def optimize(self) -> Optimized:
+        """Find the cheapest form of the segment, and others worth racing."""
+        solution, rows = self.cheapest()
+        chosen = self.candidates(rows) if self.is_worth(solution) else {}
+        with self.phases("write"):
+            forms = {name: self.write(rows) for name, rows in chosen.items()}
+            remarks = self.save("-".join(self.where).replace(" ", "-"))
+        return Optimized(forms, self.report(solution, rows, remarks))
+
+    def fill_store(self) -> BlockReport:
+        """Measure the kernels that `optimize` measures, and stop there."""
+        solution, rows = self.cheapest()
+        if self.options.candidates > 1 and self.is_worth(solution):
+            self.choose(CAUTION)
+        return self.report(solution, rows, ())
+
+    def cheapest(self) -> tuple[Solution, Ints]:
+        """Measure the input and find what is cheapest."""
+        self.measure(self.input_nodes())
+        return self.choose(caution=0.0)
+
+    def is_worth(self, solution: Solution) -> bool:
+        """Whether a solution is predicted to gain what can be seen."""
+        return solution.cost <= (1.0 - LEAST_GAIN) * self.input_cost()
 
     def input_nodes(self) -> Ints:
         """Rows of the input's e-nodes, those that congruence has merged away included."""
@@ -163,6 +183,8 @@ class _Search:
                     start=self.choice,
                     progress=progress,
                 )
+            if solution.status.endswith("interrupted"):
+                raise KeyboardInterrupt  # extraction gives the best so far, a pass just ends
             self.choice = solution.choice
             chosen = rows[solution.choice[solution.choice >= 0]]
             if not self.measure(chosen):
@@ -230,14 +252,7 @@ class _Search:
             choice[int(graph.node_class[row])] = operator, children
         return tuple(write_segment(self.read, choice, graph.find))
 
-    def report(
-        self,
-        where: tuple[str, str],
-        exploration: Any,
-        solution: Solution,
-        rows: Ints,
-        remarks: tuple[str, ...],
-    ) -> BlockReport:
+    def report(self, solution: Solution, rows: Ints, remarks: tuple[str, ...]) -> BlockReport:
         """Collect the figures of this segment."""
         makers = self.graph.node_rule[rows]
         used: dict[str, int] = {}
@@ -252,10 +267,10 @@ class _Search:
         if without:
             remarks += (f"{without} kernels have no recorded time: only the input uses them",)
         return BlockReport(
-            function=where[0],
-            block=where[1],
+            function=self.where[0],
+            block=self.where[1],
             operators=len(self.read.nodes),
-            exploration=exploration,
+            exploration=self.exploration,
             cost_before=self.input_cost(),
             cost_after=solution.cost,
             bound=solution.bound,

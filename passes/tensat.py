@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -21,7 +21,7 @@ from tvm_tensat.passes.judge import Judge
 from tvm_tensat.passes.options import TensatOptions
 from tvm_tensat.passes.phases import Phases
 from tvm_tensat.passes.report import Report
-from tvm_tensat.passes.segment import CHEAPEST, LEAST_GAIN, Bindings, optimize_segment
+from tvm_tensat.passes.segment import CHEAPEST, LEAST_GAIN, Bindings, Search, explore_segment
 from tvm_tensat.relax.fold import fold_weights
 from tvm_tensat.relax.language import RelaxLanguage
 from tvm_tensat.relax.plan import FunctionPlan, Kept, Segment, plan_function
@@ -62,9 +62,9 @@ class Tensat:
         self, module: tvm.IRModule, _context: tvm.transform.PassContext
     ) -> tvm.IRModule:
         """Return the optimized module, or the input."""
-        self.report = Report(options=asdict(self.options), machine=asdict(describe()))
+        self.report = new_report(self.options)
         try:
-            return _Run(self.options, self.report).optimize(module)
+            return Run(self.options, self.report).optimize(module)
         except Exception as error:
             if self.options.strict:
                 raise
@@ -73,7 +73,12 @@ class Tensat:
             return module
 
 
-class _Run:
+def new_report(options: TensatOptions) -> Report:
+    """Return the report of a run that begins."""
+    return Report(options=asdict(options), machine=asdict(describe()))
+
+
+class Run:
     """One run of the pass on one module."""
 
     def __init__(self, options: TensatOptions, report: Report) -> None:
@@ -86,10 +91,12 @@ class _Run:
         self.hardware = device_of(self.target)
 
     def default_target(self) -> Target:
+        """Return this machine's CPU, and say so."""
         self.report.reasons.append("no target in scope; LLVM on this machine is assumed")
         return Target("llvm")
 
     def optimize(self, module: tvm.IRModule) -> tvm.IRModule:
+        """Return the best form of the module, or the module itself."""
         plans = self.plan(module)
         if not any(plan.segments for plan in plans.values()):
             self.report.reasons.append("no dataflow block with operators to rewrite")
@@ -101,6 +108,12 @@ class _Run:
         candidates = {name: self.finish(module, plans, written) for name, written in forms.items()}
         judge = Judge(self.target, self.hardware, self.options, self.report, self.phases)
         return judge.choose(module, candidates)
+
+    def fill_store(self, module: tvm.IRModule) -> None:
+        """Measure what `optimize` would measure, and return no module."""
+        device = self.real_device()
+        for _, _, search in self.searches(self.plan(module), device):
+            self.report.blocks.append(search.fill_store())
 
     # -- rewriting ---------------------------------------------------------------------------
 
@@ -128,50 +141,61 @@ class _Run:
 
     def rewrite(self, plans: dict[str, FunctionPlan]) -> dict[str, Written]:
         """Optimize every segment; return the forms by name, none where nothing is cheaper."""
-        rules = all_rules(self.options.numerics)
-        language = RelaxLanguage()
-        memo = Memo(language)
-        device = self.device()
         made: list[tuple[str, Segment, dict[str, Bindings]]] = []
-        for name, plan in plans.items():
-            for number, segment in enumerate(plan.segments):
-                where = name, f"segment {number}"
-                found = optimize_segment(
-                    segment, where, rules, language, memo, device, self.options, self.phases
-                )
-                if found is None:
-                    continue
-                self.report.blocks.append(found.report)
-                if found.forms:
-                    made.append((name, segment, found.forms))
+        for name, segment, search in self.searches(plans, self.device()):
+            found = search.optimize()
+            self.report.blocks.append(found.report)
+            if found.forms:
+                made.append((name, segment, found.forms))
         forms: dict[str, Written] = {form: {} for _, _, known in made for form in known}
         for form, written in forms.items():
             for name, segment, known in made:
                 written.setdefault(name, {})[segment] = known.get(form, known[CHEAPEST])
         return forms
 
+    def searches(
+        self, plans: dict[str, FunctionPlan], device: Device
+    ) -> Iterator[tuple[str, Segment, Search]]:
+        """Explore segment after segment; yield the function and the segment with its forms."""
+        rules = all_rules(self.options.numerics)
+        language = RelaxLanguage()
+        memo = Memo(language)
+        for name, plan in plans.items():
+            for number, segment in enumerate(plan.segments):
+                where = name, f"segment {number}"
+                search = explore_segment(
+                    segment, where, rules, language, memo, device, self.options, self.phases
+                )
+                if search is not None:
+                    yield name, segment, search
+
     def device(self) -> Device:
         """Open the cost store and calibrate the estimate, as far as options and machine allow."""
-        options = self.options
-        if options.costs != "estimated" and self.hardware is not None:
-            store = CostStore(options.cost_store)
-            measures = options.costs == "measured"
+        if self.options.costs != "estimated":
             try:
-                with self.phases("calibrate"):
-                    line = Roofline.calibrated(
-                        self.target,
-                        store,
-                        tuning_records=options.tuning_records,
-                        measures=measures,
-                    )
-                return Device(self.target, line, store, options.tuning_records, measures)
+                return self.real_device()
             except MeasureError as error:
                 self.report.reasons.append(f"costs are estimated: {error}")
-        elif options.costs != "estimated":
-            self.report.reasons.append(
-                f"costs are estimated: no {self.target.kind.name} device on this machine"
-            )
         return Device(self.target, Roofline.documented(self.target), None)
+
+    def real_device(self) -> Device:
+        """Open the cost store and calibrate the estimate.
+
+        Raises
+        ------
+        MeasureError
+            When nothing can be measured here.
+        """
+        if self.hardware is None:
+            raise MeasureError(f"no {self.target.kind.name} device on this machine")
+        options = self.options
+        store = CostStore(options.cost_store)
+        measures = options.costs == "measured"
+        with self.phases("calibrate"):
+            line = Roofline.calibrated(
+                self.target, store, tuning_records=options.tuning_records, measures=measures
+            )
+        return Device(self.target, line, store, options.tuning_records, measures)
 
     def finish(
         self, module: tvm.IRModule, plans: dict[str, FunctionPlan], written: Written

@@ -229,7 +229,7 @@ def test_a_failure_returns_the_input_unless_strict(monkeypatch) -> None:
         raise RuntimeError("out of luck")
 
     module = models.shared_products()
-    monkeypatch.setattr(tvm_tensat.passes.tensat, "optimize_segment", explode)
+    monkeypatch.setattr(tvm_tensat.passes.tensat, "explore_segment", explode)
     result = optimize(module, LLVM, **QUICK)
     assert result.module.same_as(module)
     assert "out of luck" in " ".join(result.report.reasons)

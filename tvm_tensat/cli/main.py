@@ -37,8 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         except CommandError as error:
             return _fail(one_line(error), error.exit_code, verbose)
-        except KeyboardInterrupt:
-            return _fail("interrupted", 130, verbose=False)
+        except KeyboardInterrupt as error:
+            return _fail(str(error) or "interrupted", 130, verbose=False)
         except Exception as error:
             message = f"{type(error).__name__}: {one_line(error)}"
             hint = "" if verbose else "; -v shows where"
