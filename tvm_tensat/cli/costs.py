@@ -230,7 +230,7 @@ def _short_machine(setting: Setting) -> str:
     facts = _facts(setting.machine)
     name = str(facts.get("device") or facts.get("cpu") or setting.machine)
     name = name if len(name) <= _LONGEST else name[: _LONGEST - 3] + "..."
-    return f"{name}, {facts['threads']} threads" if "threads" in facts else name
+    return f"{name}, {facts['threads']} thread(s)" if "threads" in facts else name
 
 
 def _facts(text: str) -> dict[str, Any]:

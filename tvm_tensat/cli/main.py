@@ -6,6 +6,7 @@ Exit codes: 0; 4 on an error, with one line on stderr; 5 when an optional packag
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -34,11 +35,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             args = build_parser().parse_args(argv)
             import_module(f"tvm_tensat.cli.{args.command}").execute(args)
+            sys.stdout.flush()
             return 0
         except CommandError as error:
             return _fail(one_line(error), error.exit_code, verbose)
         except KeyboardInterrupt as error:
             return _fail(str(error) or "interrupted", 130, verbose=False)
+        except BrokenPipeError:  # the reader has enough, as in `tvmc costs show 1 | head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what is flushed at the end
+            return 141
         except Exception as error:
             message = f"{type(error).__name__}: {one_line(error)}"
             hint = "" if verbose else "; -v shows where"

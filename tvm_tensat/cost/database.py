@@ -139,20 +139,20 @@ class Database:
     def _open(self, read_only: bool) -> None:
         if read_only:
             self._connection.execute("PRAGMA query_only = ON")
-        else:
-            if self._count_tables() == 0:
-                # Before WAL mode, so that the header is in the file itself and no longer in a log.
-                with self.transaction():
-                    if self._count_tables() == 0:  # another process may have been faster
-                        for statement in _SCHEMA.split(";"):
-                            self._connection.execute(statement)
-            self._switch_to_wal()
-            self._connection.execute("PRAGMA synchronous = NORMAL")
+        elif self._count_tables() == 0:
+            # Before WAL mode, so that the header is in the file itself and no longer in a log.
+            with self.transaction():
+                if self._count_tables() == 0:  # another process may have been faster
+                    for statement in _SCHEMA.split(";"):
+                        self._connection.execute(statement)
         verdict = self._connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         if verdict != "ok":
             raise sqlite3.DatabaseError(verdict)
         if self._count_tables() != len(_TABLES):
             raise sqlite3.DatabaseError(f"it has no tables {' and '.join(_TABLES)}")
+        if not read_only:
+            self._switch_to_wal()
+            self._connection.execute("PRAGMA synchronous = NORMAL")
 
     def _count_tables(self) -> int:
         found = self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
