@@ -10,7 +10,7 @@ from tvm.target import Target
 
 from tvm_tensat.passes.options import TensatOptions
 from tvm_tensat.passes.report import Report
-from tvm_tensat.passes.tensat import Run, Tensat, new_report
+from tvm_tensat.passes.tensat import Run, new_report, optimize_module
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,11 @@ def optimize(
     **changes
         Fields of `TensatOptions`.
     """
-    tensat = Tensat(options, **changes)
+    options = replace(options or TensatOptions(), **changes)
+    report = new_report(options)
+    # Not as a pass: TVM turns a Ctrl-C inside a pass into a RuntimeError.
     with target if isinstance(target, Target) else Target(target):
-        result = tensat(module)
-    return Result(result, tensat.report)
+        return Result(optimize_module(module, options, report), report)
 
 
 def fill_store(module: tvm.IRModule, target: Target, options: TensatOptions) -> Report:

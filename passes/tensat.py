@@ -63,19 +63,24 @@ class Tensat:
     ) -> tvm.IRModule:
         """Return the optimized module, or the input."""
         self.report = new_report(self.options)
-        try:
-            return Run(self.options, self.report).optimize(module)
-        except Exception as error:
-            if self.options.strict:
-                raise
-            self.report.verdict = "unchanged"
-            self.report.reasons.append(f"failed: {type(error).__name__}: {error}")
-            return module
+        return optimize_module(module, self.options, self.report)
 
 
 def new_report(options: TensatOptions) -> Report:
     """Return the report of a run that begins."""
     return Report(options=asdict(options), machine=asdict(describe()))
+
+
+def optimize_module(module: tvm.IRModule, options: TensatOptions, report: Report) -> tvm.IRModule:
+    """Return the optimized module, or the input; the report says why."""
+    try:
+        return Run(options, report).optimize(module)
+    except Exception as error:
+        if options.strict:
+            raise
+        report.verdict = "unchanged"
+        report.reasons.append(f"failed: {type(error).__name__}: {error}")
+        return module
 
 
 class Run:

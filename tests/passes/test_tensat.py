@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -14,9 +14,19 @@ from tvm.target import Target
 import tvm_tensat.passes.segment
 import tvm_tensat.passes.tensat
 from tests.passes import models
+from tvm_tensat.cost import MeasureError, Measurement, nodes
+from tvm_tensat.cost.roofline import Roofline
 from tvm_tensat.egraph.rule import EXACT, rule
 from tvm_tensat.extraction import extract, problem_from_json
-from tvm_tensat.passes import Tensat, TensatOptions, guard, judge, optimize, side_by_side
+from tvm_tensat.passes import (
+    Tensat,
+    TensatOptions,
+    fill_store,
+    guard,
+    judge,
+    optimize,
+    side_by_side,
+)
 from tvm_tensat.passes.race import Race, _lower_bounds
 from tvm_tensat.rules.operators import add, multiply
 
@@ -222,6 +232,51 @@ def test_what_tvms_own_passes_leave_is_optimized_further() -> None:
     result = optimize(tvm.transform.Sequential(stock)(module), LLVM, **QUICK, strict=True)
     assert calls(result.module) == ["nn.conv2d", "add", "nn.relu"]
     assert guard.difference(outputs(module), outputs(result.module), 10) is None
+
+
+@pytest.mark.parametrize("merged_fails", [False, True])
+def test_a_kernel_that_failed_is_not_chosen(monkeypatch, tmp_path, merged_fails) -> None:
+    """The product of all three weights would be the best by far, if it could be measured."""
+
+    def measured(kernels, target, *, progress, **_options) -> list[Measurement]:
+        progress(0, len(kernels))
+        return [
+            Measurement(1e-3, 0.0, 1, None)
+            if "192" not in kernel.key
+            else Measurement.failure("gave NaN in 7 of 9 elements")
+            if merged_fails
+            else Measurement(1e-6, 0.0, 1, None)
+            for kernel in kernels
+        ]
+
+    roofline = Roofline.documented(LLVM)
+    monkeypatch.setattr(nodes, "measure", measured)
+    monkeypatch.setattr(Roofline, "calibrated", lambda *_arguments, **_options: roofline)
+    module = models.shared_products()
+    settings = {"cost_store": tmp_path / "costs.sqlite", "race": False, "strict": True}
+    result = optimize(module, LLVM, **settings)
+    [block] = result.report.blocks
+    assert calls(result.module).count("matmul") == (3 if merged_fails else 1)
+    assert any("gave NaN" in failure for failure in block.failures) == merged_fails
+
+
+def test_ctrl_c_during_an_extraction_ends_the_pass(monkeypatch) -> None:
+    """Extraction by itself answers with the best so far; whoever compiles wants to stop."""
+
+    def interrupted(*arguments, **options):
+        return replace(extract(*arguments, **options), status="feasible: interrupted")
+
+    monkeypatch.setattr(tvm_tensat.passes.segment, "extract", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        optimize(models.shared_products(), LLVM, **QUICK)
+
+
+def test_a_store_is_not_filled_with_estimates(tmp_path) -> None:
+    path = tmp_path / "costs.sqlite"
+    target = Target({"kind": "llvm", "mtriple": "riscv64-unknown-linux-gnu"})
+    with pytest.raises(MeasureError, match="no llvm device on this machine"):
+        fill_store(models.shared_products(), target, TensatOptions(cost_store=path))
+    assert not path.exists()
 
 
 def test_a_failure_returns_the_input_unless_strict(monkeypatch) -> None:

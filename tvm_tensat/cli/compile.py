@@ -21,7 +21,7 @@ from tvm_tensat.cli.signature import signature_of, with_signature
 from tvm_tensat.cli.target import parse_target
 from tvm_tensat.cli.tensat_options import tensat_options
 from tvm_tensat.files import replacing
-from tvm_tensat.passes import Tensat
+from tvm_tensat.passes import optimize
 from tvm_tensat.schedule import build_pipeline
 
 
@@ -51,10 +51,9 @@ def execute(args: argparse.Namespace) -> None:
         module = load_model(args.model, args.input_shapes)
     report = None
     if args.tensat:
-        optimize = Tensat(options)
-        with _timed(seconds, "tensat"), target:
-            module = optimize(module)
-        report = optimize.report
+        with _timed(seconds, "tensat"):
+            result = optimize(module, target, options)
+        module, report = result.module, result.report
         if args.tensat_report is not None:
             with replacing(args.tensat_report) as file:
                 file.write_text(json.dumps(report.to_json(), indent=1) + "\n", encoding="utf-8")
