@@ -1,6 +1,7 @@
 """``tvmc`` and ``python -m tvm_tensat``: compile a model, run what was compiled.
 
-Exit codes: 0; 4 on an error, with one line on stderr; 5 when an optional package is missing.
+Exit codes: 0; 4 on an error, with one line on stderr; 5 when an optional package is missing; 130
+after Ctrl-C; 141 when what reads the output has ended, as ``head`` does.
 ``-v`` adds the traceback and the libraries' own messages.
 """
 

@@ -134,16 +134,19 @@ def export(store: CostStore, path: Path, only: int | None = None) -> Merged:
     Raises
     ------
     CostStoreError
-        If there is no such setting, or the file is a store that is in use.
+        If there is no such setting, the file is a store that is in use, or it cannot be written.
     OSError
-        If it cannot be written.
+        If it cannot take its place.
     """
     log = path.with_name(path.name + "-wal")
     if log.exists() or (path.exists() and path.samefile(store.path)):
         raise CostStoreError(f"{path} is a cost store in use; choose another file")
     with CostStore(Path(":memory:")) as copy, replacing(path) as file:
         merged = merge(copy, store, only)
-        copy.database.execute("VACUUM INTO ?", (str(file),))
+        try:
+            copy.database.execute("VACUUM INTO ?", (str(file),))
+        except CostStoreError as error:  # which names the copy
+            raise CostStoreError(f"{path} cannot be written: {error.__cause__}") from error
     return merged
 
 
