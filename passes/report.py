@@ -72,8 +72,8 @@ class Report:
     Attributes
     ----------
     verdict : str
-        What was returned: ``"unchanged"``, or the name of a form; see `Optimized.forms` in
-        `tvm_tensat.passes.segment`.
+        What was returned: ``"unchanged"``, or the name of a form; see `Search.candidates` in
+        `tvm_tensat.passes.search`.
     reasons : list of str
         Why, and everything else the user should know.
     blocks : list of BlockReport

@@ -137,6 +137,24 @@ class Search:
         """Return the predicted seconds of the input."""
         return self.costs.seconds(self.given)
 
+    def find(self) -> tuple[Solution, Graph | None, dict[str, Graph]]:
+        """Search for what is cheaper than the input.
+
+        Returns
+        -------
+        Solution
+            Of the extraction that ended the search for the cheapest.
+        Graph or None
+            The cheapest graph, if any is cheaper than the input.
+        dict of str to Graph
+            Graphs worth a race, the cheapest first; none where it gains too little.
+        """
+        solution, best = self.choose()
+        if best is None or best.seconds > (1.0 - LEAST_GAIN) * self.input_cost():
+            return solution, best, {}
+        candidates = self.candidates(best)
+        return solution, candidates[CHEAPEST], candidates
+
     def measure(self, kernels: Sequence[GraphKernel]) -> None:
         """Measure what is not measured of these kernels."""
         wanted = self.costs.unmeasured(kernels)
@@ -222,6 +240,8 @@ class Search:
                 start=self._choice,
                 progress=progress,
             )
+        if solution.status.endswith("interrupted"):
+            raise KeyboardInterrupt  # extraction gives the best so far, a pass just ends
         self._choice = solution.choice
         return solution, rows[solution.choice[solution.choice >= 0]]
 

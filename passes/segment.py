@@ -18,7 +18,7 @@ from tvm_tensat.extraction import Solution
 from tvm_tensat.passes.options import TensatOptions
 from tvm_tensat.passes.phases import Phases
 from tvm_tensat.passes.report import BlockReport
-from tvm_tensat.passes.search import LEAST_GAIN, Graph, Reader, Search
+from tvm_tensat.passes.search import Graph, Reader, Search
 from tvm_tensat.relax.language import RelaxLanguage
 from tvm_tensat.relax.plan import Segment
 from tvm_tensat.relax.reader import read_segment
@@ -43,7 +43,7 @@ class Optimized:
     report: BlockReport
 
 
-def optimize_segment(
+def explore_segment(
     segment: Segment,
     where: tuple[str, str],
     rules: Sequence[Rule],
@@ -52,8 +52,8 @@ def optimize_segment(
     device: Device,
     options: TensatOptions,
     phases: Phases,
-) -> Optimized | None:
-    """Find the cheapest form of a segment; None when exploration found no other form."""
+) -> Explored | None:
+    """Explore the forms of a segment; None when there is no other form."""
     graph = EGraph(language)
     with phases("read"):
         read = read_segment(segment, language, graph)
@@ -75,16 +75,32 @@ def optimize_segment(
         )
     if (graph.node_rule[graph.node_alive] == FROM_INPUT).all() and not exploration.filtered:
         return None
-    search = Search(reader, given, device, options, phases)
-    solution, best = search.choose()
-    candidates: dict[str, Graph] = {}
-    if best is not None and best.seconds <= (1.0 - LEAST_GAIN) * search.input_cost():
-        candidates = search.candidates(best)
-    with phases("write"):
-        forms = {name: tuple(write_chosen(read, g.chosen)) for name, g in candidates.items()}
-        remarks = _save(search, "-".join(where).replace(" ", "-"))
-    best = next(iter(candidates.values()), best)
-    return Optimized(forms, _report(search, where, rules, exploration, solution, best, remarks))
+    return Explored(where, rules, exploration, Search(reader, given, device, options, phases))
+
+
+@dataclass(frozen=True)
+class Explored:
+    """A segment with all its forms in an e-graph."""
+
+    where: tuple[str, str]
+    rules: Sequence[Rule]
+    exploration: Exploration
+    search: Search
+
+    def optimize(self) -> Optimized:
+        """Find the cheapest form of the segment, and others worth racing."""
+        search = self.search
+        solution, best, candidates = search.find()
+        with search.phases("write"):
+            read = search.reader.read
+            forms = {name: tuple(write_chosen(read, g.chosen)) for name, g in candidates.items()}
+            remarks = _save(search, "-".join(self.where).replace(" ", "-"))
+        return Optimized(forms, _report(self, solution, best, remarks))
+
+    def fill_store(self) -> BlockReport:
+        """Measure what `optimize` measures, and stop there."""
+        solution, best, _ = self.search.find()
+        return _report(self, solution, best, ())
 
 
 def _save(search: Search, name: str) -> tuple[str, ...]:
@@ -101,15 +117,10 @@ def _save(search: Search, name: str) -> tuple[str, ...]:
 
 
 def _report(
-    search: Search,
-    where: tuple[str, str],
-    rules: Sequence[Rule],
-    exploration: Exploration,
-    solution: Solution,
-    chosen: Graph | None,
-    remarks: tuple[str, ...],
+    explored: Explored, solution: Solution, chosen: Graph | None, remarks: tuple[str, ...]
 ) -> BlockReport:
     """Collect the figures; `chosen` is None where nothing is cheaper than the input."""
+    search = explored.search
     costs = search.costs
     failures = [
         f"{key}: {known.error}"
@@ -123,10 +134,10 @@ def _report(
     after = before if chosen is None else chosen.seconds
     bound = min(solution.bound, after)
     return BlockReport(
-        function=where[0],
-        block=where[1],
+        function=explored.where[0],
+        block=explored.where[1],
         operators=len(search.reader.read.nodes),
-        exploration=exploration,
+        exploration=explored.exploration,
         cost_before=before,
         cost_after=after,
         launches_before=_launches(search.given),
@@ -139,8 +150,8 @@ def _report(
         kernels_recorded=len(costs.measured) - costs.measured_now - without,
         kernels_failed=len(failures),
         failures=tuple(failures),
-        rules_used={} if chosen is None else _rules_used(search, rules, chosen),
-        rewrites=() if chosen is None else _rewrites(search, rules, chosen),
+        rules_used={} if chosen is None else _rules_used(explored, chosen),
+        rewrites=() if chosen is None else _rewrites(explored, chosen),
         remarks=remarks,
     )
 
@@ -149,18 +160,20 @@ def _launches(kernels: Sequence[Any]) -> int:
     return sum(kernel.launches for kernel in kernels)
 
 
-def _rules_used(search: Search, rules: Sequence[Rule], chosen: Graph) -> dict[str, int]:
+def _rules_used(explored: Explored, chosen: Graph) -> dict[str, int]:
     used: dict[str, int] = {}
-    makers = search.graph.node_rule[chosen.rows]
+    makers = explored.search.graph.node_rule[chosen.rows]
     for maker in makers[makers >= 0].tolist():
-        used[rules[maker].name] = used.get(rules[maker].name, 0) + 1
+        name = explored.rules[maker].name
+        used[name] = used.get(name, 0) + 1
     return used
 
 
-def _rewrites(search: Search, rules: Sequence[Rule], chosen: Graph) -> tuple[str, ...]:
+def _rewrites(explored: Explored, chosen: Graph) -> tuple[str, ...]:
     """Return the rewrites that lead to the chosen e-nodes, as text."""
+    search = explored.search
     try:
-        path = path_to(search.graph, rules, search.roots, chosen.rows)
+        path = path_to(search.graph, explored.rules, search.roots, chosen.rows)
     except PathTooLong as error:
         return (f"not listed: {error}",)
-    return tuple(lines(path, rules))
+    return tuple(lines(path, explored.rules))

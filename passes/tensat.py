@@ -3,36 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 import tvm
-import tvm_ffi
-from tvm import relax
-from tvm.target import Target
 
-from tvm_tensat.cost import CostStore, MeasureError
-from tvm_tensat.cost.machine import describe, target_text
-from tvm_tensat.cost.nodes import Device
-from tvm_tensat.cost.roofline import Roofline
-from tvm_tensat.egraph import Memo
-from tvm_tensat.egraph.rule import EXACT, Rule
-from tvm_tensat.passes.guard import device_of
-from tvm_tensat.passes.judge import Judge
+from tvm_tensat.egraph.rule import Rule
 from tvm_tensat.passes.options import TensatOptions
-from tvm_tensat.passes.phases import Phases
 from tvm_tensat.passes.report import Report
-from tvm_tensat.passes.search import CHEAPEST, LEAST_GAIN
-from tvm_tensat.passes.segment import Bindings, optimize_segment
-from tvm_tensat.relax.fold import fold_weights
-from tvm_tensat.relax.language import RelaxLanguage
-from tvm_tensat.relax.plan import FunctionPlan, Kept, Segment, plan_function
-from tvm_tensat.relax.writer import rebuild
-from tvm_tensat.rules import all_rules
-
-_NOT_OURS = ("Primitive", "Codegen", "Composite")  # functions that other passes have claimed
-
-Written = dict[str, dict[Segment, Sequence[Any]]]  # function name -> segment -> bindings
+from tvm_tensat.passes.run import new_report, optimize_module
+from tvm_tensat.passes.user_rules import UserRules
 
 
 @tvm.transform.module_pass(opt_level=0, name="Tensat")
@@ -51,6 +30,12 @@ class Tensat:
     **changes
         Fields of `TensatOptions` that differ from `options` or the defaults.
 
+    Raises
+    ------
+    TypeError, ValueError
+        When an extra rule is none or has the name of another, or the file of option ``rules`` does
+        not parse.
+
     Attributes
     ----------
     report : Report or None
@@ -66,166 +51,12 @@ class Tensat:
     ) -> None:
         given = {} if options is None else dict(vars(options))
         self.options = TensatOptions(**(given | changes))
-        self.extra_rules = tuple(extra_rules)
-        _check_rules(self.extra_rules)
+        self.rules = UserRules(extra_rules, self.options.rules)
         self.report: Report | None = None
 
     def transform_module(
         self, module: tvm.IRModule, _context: tvm.transform.PassContext
     ) -> tvm.IRModule:
         """Return the optimized module, or the input."""
-        options = asdict(self.options) | {"extra_rules": [each.name for each in self.extra_rules]}
-        self.report = Report(options=options, machine=asdict(describe()))
-        try:
-            return _Run(self.options, self.extra_rules, self.report).optimize(module)
-        except Exception as error:
-            if self.options.strict:
-                raise
-            self.report.verdict = "unchanged"
-            self.report.reasons.append(f"failed: {type(error).__name__}: {error}")
-            return module
-
-
-def _check_rules(rules: Sequence[Rule]) -> None:
-    """Raise where extra rules are no rules, or could not be told apart in the report."""
-    taken = {rule.name for rule in all_rules("real")}
-    for each in rules:
-        if not isinstance(each, Rule):
-            raise TypeError(
-                f"extra_rules holds {each!r}; expected rules as @rule, @multi_rule and @group_rule "
-                "make them"
-            )
-        if each.name in taken:
-            raise ValueError(
-                f"there is a rule {each.name!r} already: give {each.origin} another name"
-            )
-        taken.add(each.name)
-
-
-class _Run:
-    """One run of the pass on one module."""
-
-    def __init__(self, options: TensatOptions, extra_rules: Sequence[Rule], report: Report) -> None:
-        self.options = options
-        self.extra_rules = extra_rules
-        self.report = report
-        self.phases = Phases()
-        report.seconds = self.phases.seconds
-        self.target = Target.current(allow_none=True) or self.default_target()
-        report.target = target_text(self.target)
-        self.hardware = device_of(self.target)
-
-    def default_target(self) -> Target:
-        self.report.reasons.append("no target in scope; LLVM on this machine is assumed")
-        return Target("llvm")
-
-    def optimize(self, module: tvm.IRModule) -> tvm.IRModule:
-        plans = self.plan(module)
-        if not any(plan.segments for plan in plans.values()):
-            self.report.reasons.append("no dataflow block with operators to rewrite")
-            return module
-        forms = self.rewrite(plans)
-        if not forms:
-            self.report.reasons.append(f"no form was found that is {LEAST_GAIN:.1%} cheaper")
-            return module
-        candidates = {name: self.finish(module, plans, written) for name, written in forms.items()}
-        judge = Judge(self.target, self.hardware, self.options, self.report, self.phases)
-        return judge.choose(module, candidates)
-
-    # -- rewriting ---------------------------------------------------------------------------
-
-    def plan(self, module: tvm.IRModule) -> dict[str, FunctionPlan]:
-        """Plan the functions that are ours to touch."""
-        functions = {
-            variable.name_hint: function for variable, function in module.functions_items()
-        }
-        plans = {}
-        for name, function in functions.items():
-            if not isinstance(function, relax.Function):
-                continue
-            attrs = dict(function.attrs) if function.attrs else {}
-            claimed = [mark for mark in _NOT_OURS if mark in attrs]
-            if claimed:
-                self.report.kept.append(f"function {name} is marked {claimed[0]}")
-                continue
-            plans[name] = plan_function(function, functions)
-            for block in plans[name].blocks:
-                for piece in block.pieces:
-                    if isinstance(piece, Kept):
-                        count = len(piece.bindings)
-                        self.report.kept.append(f"{count} bindings of {name}: {piece.reason}")
-        return plans
-
-    def rewrite(self, plans: dict[str, FunctionPlan]) -> dict[str, Written]:
-        """Optimize every segment; return the forms by name, none where nothing is cheaper."""
-        rules = self.rules()
-        language = RelaxLanguage()
-        memo = Memo(language)
-        device = self.device()
-        made: list[tuple[str, Segment, dict[str, Bindings]]] = []
-        for name, plan in plans.items():
-            for number, segment in enumerate(plan.segments):
-                where = name, f"segment {number}"
-                found = optimize_segment(
-                    segment, where, rules, language, memo, device, self.options, self.phases
-                )
-                if found is None:
-                    continue
-                self.report.blocks.append(found.report)
-                if found.forms:
-                    made.append((name, segment, found.forms))
-        forms: dict[str, Written] = {form: {} for _, _, known in made for form in known}
-        for form, written in forms.items():
-            for name, segment, known in made:
-                written.setdefault(name, {})[segment] = known.get(form, known[CHEAPEST])
-        return forms
-
-    def rules(self) -> tuple[Rule, ...]:
-        """Return the rules that the numerics admit, the package's and the user's."""
-        exact = self.options.numerics == "exact"
-        for each in self.extra_rules:
-            if exact and each.keeps != EXACT:
-                self.report.reasons.append(f"rule {each.name} was not used: it is not exact")
-        extra = tuple(each for each in self.extra_rules if each.keeps == EXACT or not exact)
-        return all_rules(self.options.numerics) + extra
-
-    def device(self) -> Device:
-        """Open the cost store and calibrate the estimate, as far as options and machine allow."""
-        options = self.options
-        if options.costs != "estimated" and self.hardware is not None:
-            store = CostStore(options.cost_store)
-            measures = options.costs == "measured"
-            try:
-                with self.phases("calibrate"):
-                    line = Roofline.calibrated(
-                        self.target,
-                        store,
-                        tuning_records=options.tuning_records,
-                        measures=measures,
-                    )
-                return Device(self.target, line, store, options.tuning_records, measures)
-            except MeasureError as error:
-                self.report.reasons.append(f"costs are estimated: {error}")
-        elif options.costs != "estimated":
-            self.report.reasons.append(
-                f"costs are estimated: no {self.target.kind.name} device on this machine"
-            )
-        return Device(self.target, Roofline.documented(self.target), None)
-
-    def finish(
-        self, module: tvm.IRModule, plans: dict[str, FunctionPlan], written: Written
-    ) -> tvm.IRModule:
-        """Put the rewritten segments into a new module and fold its weights."""
-        with self.phases("write"):
-            result = tvm.IRModule(module.functions, attrs=module.attrs)
-            for name, segments in written.items():
-                result[module.get_global_var(name)] = rebuild(plans[name], segments)
-        with self.phases("fold"):
-            result = fold_weights(result)
-        with self.phases("check"):
-            relax.analysis.well_formed(result)
-            for name in written:
-                before, after = module[name].ret_ty, result[name].ret_ty
-                if not tvm_ffi.structural_equal(before, after):
-                    raise ValueError(f"function {name} would return {after}, not {before}")
-        return result
+        self.report = new_report(self.options, self.rules)
+        return optimize_module(module, self.options, self.rules, self.report)

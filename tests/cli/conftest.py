@@ -45,6 +45,7 @@ def tvmc(folder: Path) -> Command:
         [
             "tests.cli.conftest",
             "tvm_tensat.cli.compile",
+            "tvm_tensat.cli.costs",
             "tvm_tensat.cli.extract",
             "tvm_tensat.cli.rules",
             "tvm_tensat.cli.run",

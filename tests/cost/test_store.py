@@ -1,18 +1,24 @@
 """The store outlives processes, however they end, and touches no file that is not its own."""
 
 import os
+import random
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
+from collections import Counter
+from contextlib import closing
 from dataclasses import replace
+from itertools import count
 from multiprocessing import get_context
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
 
+from tests.cost.stores import state
 from tvm_tensat.cost import CostStore, CostStoreError, Measurement, Setting, StoreKey
 from tvm_tensat.cost.store import default_path
 
@@ -90,10 +96,11 @@ def test_the_path_comes_from_the_environment_or_the_cache_directory(
 
 def refused(path: Path, message: str) -> None:
     """Opening is refused with this message, and the file stays as it is, byte for byte."""
-    before = path.read_bytes()
-    with pytest.raises(CostStoreError, match=message):
-        CostStore(path)
-    assert path.read_bytes() == before
+    before = state(path)
+    for read_only in (False, True):
+        with pytest.raises(CostStoreError, match=message):
+            CostStore(path, read_only=read_only)
+    assert state(path) == before
 
 
 def test_a_file_that_is_no_database_is_refused_and_kept(tmp_path: Path) -> None:
@@ -108,6 +115,26 @@ def test_a_database_of_another_program_is_refused_and_kept(tmp_path: Path) -> No
         theirs.execute("CREATE TABLE precious (x)")
     theirs.close()
     refused(path, "another program")
+
+
+def test_the_log_of_another_program_that_was_killed_is_not_touched(tmp_path: Path) -> None:
+    """Opening such a database would move what is in the log into the file."""
+    path, live = tmp_path / "theirs.sqlite", tmp_path / "live"
+    with closing(sqlite3.connect(live, isolation_level=None)) as theirs:
+        theirs.execute("PRAGMA journal_mode = WAL")
+        theirs.execute("CREATE TABLE precious (x)")
+        for end in ("", "-wal"):
+            shutil.copy(f"{live}{end}", f"{path}{end}")
+    assert (tmp_path / "theirs.sqlite-wal").stat().st_size > 0
+    refused(path, "another program")
+
+
+def test_a_store_without_its_tables_is_refused_and_kept(path: Path) -> None:
+    CostStore(path).close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute("PRAGMA journal_mode = DELETE")
+        database.execute("DROP TABLE measurements")
+    refused(path, "damaged: it has no tables settings and measurements")
 
 
 def test_a_newer_schema_is_refused_and_kept(path: Path) -> None:
@@ -134,6 +161,67 @@ def test_a_path_that_cannot_be_used_is_an_error(tmp_path: Path) -> None:
         CostStore(tmp_path / "file" / "costs.sqlite")
     with pytest.raises(CostStoreError, match="cannot use"):
         CostStore(tmp_path)
+
+
+def test_a_reader_creates_nothing(path: Path) -> None:
+    with pytest.raises(CostStoreError, match="no cost store at"):
+        CostStore(path, read_only=True)
+    assert not path.parent.exists()
+    path.parent.mkdir()
+    path.touch()
+    with pytest.raises(CostStoreError, match="no cost store at"):
+        CostStore(path, read_only=True)
+    assert state(path) == {path.name: b""}
+
+
+def test_a_reader_changes_nothing_and_leaves_nothing_beside_the_file(path: Path) -> None:
+    key = StoreKey("a", SETTING)
+    with CostStore(path) as store:
+        store.put_many({key: GOOD})
+    before = state(path)
+    with CostStore(path, read_only=True) as reader:
+        assert reader.get_many([key]) == {key: GOOD}
+        with pytest.raises(CostStoreError, match="readonly"):
+            reader.put_many({key: BAD})
+    assert state(path) == before
+
+
+def test_a_reader_sees_what_a_writer_has_just_written(path: Path) -> None:
+    with CostStore(path) as writer, CostStore(path, read_only=True) as reader:
+        for number in range(3):
+            key = StoreKey(str(number), SETTING)
+            writer.put_many({key: GOOD})
+            assert reader.get_many([key]) == {key: GOOD}
+
+
+def test_a_store_in_a_folder_that_takes_no_files_can_be_read(path: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may write everywhere")
+    key = StoreKey("a", SETTING)
+    with CostStore(path) as store:
+        store.put_many({key: GOOD})
+    path.parent.chmod(0o500)
+    try:
+        with CostStore(path, read_only=True) as reader:
+            assert reader.get_many([key]) == {key: GOOD}
+        with pytest.raises(CostStoreError, match="cannot use"):
+            CostStore(path.with_name("new.sqlite"))
+    finally:
+        path.parent.chmod(0o700)
+
+
+def test_a_full_disk_is_one_error_and_costs_only_the_last_transaction(path: Path) -> None:
+    keys = [StoreKey(f"{number} " * 100, SETTING) for number in range(200)]
+    with CostStore(path) as store:
+        store.put_many(dict.fromkeys(keys[:10], GOOD))
+        store.database.execute("PRAGMA max_page_count = 10")  # SQLite's own way to feign it
+        with pytest.raises(CostStoreError, match=r"disk is full; check that .* has room") as caught:
+            store.put_many(dict.fromkeys(keys, GOOD))
+        assert "\n" not in str(caught.value)
+        assert len(store) == 10
+        store.database.execute("PRAGMA max_page_count = 1000")
+        store.put_many(dict.fromkeys(keys, GOOD))
+        assert len(store) == 200
 
 
 def test_an_empty_file_becomes_a_store(path: Path) -> None:
@@ -176,23 +264,65 @@ def test_processes_that_create_one_store_at_the_same_moment_all_succeed(tmp_path
         assert [opener.exitcode for opener in openers] == [0] * 4
 
 
-def test_a_killed_writer_leaves_all_its_finished_transactions(path: Path) -> None:
-    first = 0
-    for round_ in range(3):
-        process = writer(path, "w", first, 10**9)
-        assert process.stdout is not None
-        for _ in range(5):
-            process.stdout.readline()
-        time.sleep(0.003 * round_)
-        os.kill(process.pid, signal.SIGKILL)
-        printed = [int(line) for line in process.communicate()[0].split()]
+def write_forever(path: Path, name: str, first: int, finished: int) -> None:
+    """Write batch after batch of ten; say the number of each that is written, as a line."""
+    with CostStore(path) as store:
+        for batch in count(first):
+            keys = [StoreKey(f"{name} {batch} {i}", SETTING) for i in range(10)]
+            store.put_many(dict.fromkeys(keys, GOOD))
+            os.write(finished, b"%d\n" % batch)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_writers_killed_at_random_moments_lose_no_finished_transaction(
+    path: Path, seed: int
+) -> None:
+    """Two write from the file's creation on, and are killed one shortly after the other."""
+    moments = random.Random(seed)
+    last = {"left": -1, "right": -1}  # the last batch that is known to be there
+    for _ in range(15):
+        writers, pipes = {}, {}
+        for name in last:
+            pipes[name], end = os.pipe()
+            arguments = (path, name, last[name] + 1, end)
+            writers[name] = get_context("fork").Process(target=write_forever, args=arguments)
+            writers[name].start()
+            os.close(end)
+        time.sleep(0.15 * moments.random())
+        for name in moments.sample(sorted(writers), 2):
+            writers[name].kill()
+            time.sleep(0.01 * moments.random())
+        for name, pipe in pipes.items():
+            writers[name].join()
+            assert writers[name].exitcode == -signal.SIGKILL
+            with os.fdopen(pipe, encoding="ascii") as lines:
+                last[name] = max([last[name], *map(int, lines)])
         with CostStore(path) as store:
-            count = len(store)
-            assert count % 10 == 0, "a transaction is there in part"
-            last = max(printed, default=first + 4)
-            assert count >= 10 * (last + 1)
-            first = count // 10
-            keys = [
-                StoreKey(f"w {batch} {i}", SETTING) for batch in range(first) for i in range(10)
-            ]
-            assert len(store.get_many(keys)) == count
+            assert store.database.execute("PRAGMA integrity_check") == [("ok",)]
+            found = store.database.execute("SELECT kernel FROM measurements")
+        batches = Counter(kernel.rsplit(" ", 1)[0] for (kernel,) in found)
+        assert set(batches.values()) <= {10}, "a transaction is there in part"
+        for name in last:
+            assert {f"{name} {batch}" for batch in range(last[name] + 1)} <= batches.keys()
+            there = [int(text.split()[1]) for text in batches if text.startswith(name)]
+            last[name] = max(there, default=-1)
+    assert sum(last.values()) > 20
+
+
+def test_readers_are_never_kept_waiting_or_shown_half_a_transaction(path: Path) -> None:
+    process = writer(path, "w", 0, 10**9)
+    assert process.stdout is not None
+    process.stdout.readline()
+    counts = []
+    longest = 0.0
+    for _ in range(200):
+        began = time.monotonic()
+        with CostStore(path, read_only=True) as reader:
+            counts.append(len(reader))
+        longest = max(longest, time.monotonic() - began)
+    assert process.poll() is None
+    process.kill()
+    process.communicate()
+    assert counts == sorted(counts) and counts[-1] > counts[0]
+    assert all(count % 10 == 0 for count in counts)
+    assert longest < 5.0

@@ -11,14 +11,24 @@ import tvm_ffi
 from tvm import relax
 from tvm.target import Target
 
+import tvm_tensat.passes.run
 import tvm_tensat.passes.search
-import tvm_tensat.passes.segment
-import tvm_tensat.passes.tensat
+import tvm_tensat.passes.user_rules
 from tests.passes import models
+from tvm_tensat.cost import MeasureError, Measurement, nodes
+from tvm_tensat.cost.roofline import Roofline
 from tvm_tensat.cost.signatures import Signature
 from tvm_tensat.egraph.rule import EXACT, rule
 from tvm_tensat.extraction import extract, problem_from_json
-from tvm_tensat.passes import Tensat, TensatOptions, guard, judge, optimize, side_by_side
+from tvm_tensat.passes import (
+    Tensat,
+    TensatOptions,
+    fill_store,
+    guard,
+    judge,
+    optimize,
+    side_by_side,
+)
 from tvm_tensat.passes.race import Race, _lower_bounds
 from tvm_tensat.rules.operators import add, multiply
 
@@ -51,7 +61,7 @@ def test_batch_norm_and_dropout_disappear_into_the_weights() -> None:
 
 
 def test_a_gain_too_small_to_be_measured_is_none(monkeypatch) -> None:
-    monkeypatch.setattr(tvm_tensat.passes.segment, "LEAST_GAIN", 0.999)
+    monkeypatch.setattr(tvm_tensat.passes.search, "LEAST_GAIN", 0.999)
     module = models.convolution_with_batch_norm()
     result = optimize(module, LLVM, **QUICK, strict=True)
     assert result.report.verdict == "unchanged"
@@ -183,7 +193,7 @@ def wrong_sum(x, y):
 def test_a_wrong_rule_is_caught_by_the_check(monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("TVM_TENSAT_COSTS", str(tmp_path / "costs.sqlite"))
     module = models.shared_products(count=2)
-    monkeypatch.setattr(tvm_tensat.passes.tensat, "all_rules", lambda _: (wrong_sum,))
+    monkeypatch.setattr(tvm_tensat.passes.user_rules, "all_rules", lambda _: (wrong_sum,))
     # Equal costs would leave the input; sums that take a second do not.
     monkeypatch.setattr(Signature, "estimate", _costs_against("relax.add", Signature.estimate))
     result = optimize(module, LLVM, **QUICK)
@@ -219,12 +229,57 @@ def test_what_tvms_own_passes_leave_is_optimized_further() -> None:
     assert guard.difference(outputs(module), outputs(result.module), 10) is None
 
 
+@pytest.mark.parametrize("merged_fails", [False, True])
+def test_a_kernel_that_failed_is_not_chosen(monkeypatch, tmp_path, merged_fails) -> None:
+    """The product of all three weights would be the best by far, if it could be measured."""
+
+    def measured(kernels, target, *, progress, **_options) -> list[Measurement]:
+        progress(0, len(kernels))
+        return [
+            Measurement(1e-3, 0.0, 1, None)
+            if "192" not in kernel.key
+            else Measurement.failure("gave NaN in 7 of 9 elements")
+            if merged_fails
+            else Measurement(1e-6, 0.0, 1, None)
+            for kernel in kernels
+        ]
+
+    roofline = Roofline.documented(LLVM)
+    monkeypatch.setattr(nodes, "measure", measured)
+    monkeypatch.setattr(Roofline, "calibrated", lambda *_arguments, **_options: roofline)
+    module = models.shared_products()
+    settings = {"cost_store": tmp_path / "costs.sqlite", "race": False, "strict": True}
+    result = optimize(module, LLVM, **settings)
+    [block] = result.report.blocks
+    assert calls(result.module).count("matmul") == (3 if merged_fails else 1)
+    assert any("gave NaN" in failure for failure in block.failures) == merged_fails
+
+
+def test_ctrl_c_during_an_extraction_ends_the_pass(monkeypatch) -> None:
+    """Extraction by itself answers with the best so far; whoever compiles wants to stop."""
+
+    def interrupted(*arguments, **options):
+        return replace(extract(*arguments, **options), status="feasible: interrupted")
+
+    monkeypatch.setattr(tvm_tensat.passes.search, "extract", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        optimize(models.shared_products(), LLVM, **QUICK)
+
+
+def test_a_store_is_not_filled_with_estimates(tmp_path) -> None:
+    path = tmp_path / "costs.sqlite"
+    target = Target({"kind": "llvm", "mtriple": "riscv64-unknown-linux-gnu"})
+    with pytest.raises(MeasureError, match="no llvm device on this machine"):
+        fill_store(models.shared_products(), target, TensatOptions(cost_store=path))
+    assert not path.exists()
+
+
 def test_a_failure_returns_the_input_unless_strict(monkeypatch) -> None:
     def explode(*_args, **_kwargs):
         raise RuntimeError("out of luck")
 
     module = models.shared_products()
-    monkeypatch.setattr(tvm_tensat.passes.tensat, "optimize_segment", explode)
+    monkeypatch.setattr(tvm_tensat.passes.run, "explore_segment", explode)
     result = optimize(module, LLVM, **QUICK)
     assert result.module.same_as(module)
     assert "out of luck" in " ".join(result.report.reasons)

@@ -56,6 +56,9 @@ def build_parser() -> argparse.ArgumentParser:
         "extract", help="the cheapest graph of an e-graph in a file", fill=_add_extract
     )
     commands.add_parser("rules", help="list rewrite rules, verify them", fill=_add_rules)
+    commands.add_parser(
+        "costs", help="the store of measured kernels: look, fill, carry, prune", fill=_add_costs
+    )
     return parser
 
 
@@ -89,7 +92,7 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
         "database_tuning_record.json); a kernel with a record uses it",
     )
     add("--json", action="store_true", help="print the outcome as one JSON object")
-    _add_verbose(parser)
+    add_verbose(parser)
     add("--tensat", action="store_true", help="optimize by equality saturation; print the report")
     add("--tensat-report", type=Path, metavar="FILE", help="write the report as JSON")
     # The pass imports TVM; only this command needs it before it runs.
@@ -119,20 +122,20 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add("--print-time", action="store_true", help="print mean, median, std, min, max in ms")
     add(
         "--repeat",
-        type=_positive,
+        type=positive,
         default=10,
         metavar="N",
         help="measurements to take (default: %(default)s)",
     )
     add(
         "--number",
-        type=_positive,
+        type=positive,
         default=1,
         metavar="N",
         help="runs in each measurement, of which the mean is taken (default: %(default)s)",
     )
-    add("--print-top", type=_positive, metavar="N", help="print the N largest values of outputs")
-    _add_verbose(parser)
+    add("--print-top", type=positive, metavar="N", help="print the N largest values of outputs")
+    add_verbose(parser)
 
 
 def _add_extract(parser: argparse.ArgumentParser) -> None:
@@ -160,13 +163,13 @@ def _add_extract(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--pool",
-        type=_positive,
+        type=positive,
         default=1,
         metavar="N",
         help="print up to N graphs: the cheapest, and the next that differ (default: %(default)s)",
     )
     add("-o", "--output", type=Path, metavar="FILE", help="write the JSON there instead")
-    _add_verbose(parser)
+    add_verbose(parser)
 
 
 def _add_rules(parser: argparse.ArgumentParser) -> None:
@@ -181,7 +184,7 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
         help="exact lists those that keep each element's operations (default: %(default)s)",
     )
     listing.add_argument("--json", action="store_true", help="print JSON")
-    _add_verbose(listing)
+    add_verbose(listing)
     checking = actions.add_parser(
         "verify",
         help="draw examples of each rule and compare both sides",
@@ -213,16 +216,24 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
     )
     add("--seed", type=int, default=0, help="of the examples (default: %(default)s)")
     add("--json", action="store_true", help="print JSON, counterexamples included")
-    _add_verbose(checking)
+    add_verbose(checking)
 
 
-def _add_verbose(parser: argparse.ArgumentParser) -> None:
+def _add_costs(parser: argparse.ArgumentParser) -> None:
+    from tvm_tensat.cli.costs_arguments import add_costs
+
+    add_costs(parser)
+
+
+def add_verbose(parser: argparse.ArgumentParser) -> None:
+    """Add ``--verbose``, which every command has."""
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="say more; on errors, print the traceback"
     )
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
+    """Parse a positive integer."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no positive integer")
     return int(text)

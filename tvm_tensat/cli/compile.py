@@ -21,8 +21,9 @@ from tvm_tensat.cli.signature import signature_of, with_signature
 from tvm_tensat.cli.target import parse_target
 from tvm_tensat.cli.tensat_options import tensat_options
 from tvm_tensat.files import replacing
-from tvm_tensat.passes import Tensat
+from tvm_tensat.passes import optimize
 from tvm_tensat.passes.options import TensatOptions
+from tvm_tensat.passes.user_rules import UserRules
 from tvm_tensat.schedule import build_pipeline
 from tvm_tensat.taso import RuleFileError
 
@@ -36,7 +37,7 @@ def execute(args: argparse.Namespace) -> None:
         When the model cannot be read, built or written.
     """
     options = tensat_options(args)
-    optimize = _optimizer(options)
+    _check_rules(options)
     output = _output_path(args.model, args.output)
     for path in (output, args.tensat_report):
         check_writable(path)
@@ -54,9 +55,9 @@ def execute(args: argparse.Namespace) -> None:
         module = load_model(args.model, args.input_shapes)
     report = None
     if args.tensat:
-        with _timed(seconds, "tensat"), target:
-            module = optimize(module)
-        report = optimize.report
+        with _timed(seconds, "tensat"):
+            result = optimize(module, target, options)
+        module, report = result.module, result.report
         if args.tensat_report is not None:
             with replacing(args.tensat_report) as file:
                 file.write_text(json.dumps(report.to_json(), indent=1) + "\n", encoding="utf-8")
@@ -87,9 +88,10 @@ def execute(args: argparse.Namespace) -> None:
     print(f"{args.model} -> {output}, {sum(seconds.values()):.1f} s")
 
 
-def _optimizer(options: TensatOptions) -> Tensat:
+def _check_rules(options: TensatOptions) -> None:
+    """Refuse a file of rules that does not parse before anything takes time."""
     try:
-        return Tensat(options)
+        UserRules((), options.rules)
     except RuleFileError as error:
         raise CommandError(f"--tensat-rules {one_line(error)}") from error
 

@@ -11,7 +11,7 @@ import dataclasses
 import re
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Union
 
@@ -22,10 +22,11 @@ _PREFIX = "tensat_option_"
 """Options of the pass are found in the parsed namespace under this prefix and their name."""
 
 
-def add_tensat_options(group: Any) -> None:
+def add_tensat_options(group: Any, without: Collection[str] = ()) -> None:
     """Add ``--tensat-NAME`` for each field; options that are not given leave no trace."""
     for field in dataclasses.fields(TensatOptions):
-        _add_option(group, field)
+        if field.name not in without:
+            _add_option(group, field)
 
 
 def tensat_options(args: argparse.Namespace) -> TensatOptions:
@@ -36,22 +37,40 @@ def tensat_options(args: argparse.Namespace) -> TensatOptions:
     CommandError
         When options were given without ``--tensat``, or with values that the pass refuses.
     """
-    given = {
-        name.removeprefix(_PREFIX): value
-        for name, value in vars(args).items()
-        if name.startswith(_PREFIX)
-    }
+    given = _given(args)
     flags = [_flag(name) for name in given]
     if args.tensat_report is not None:
         flags.append("--tensat-report")
     if flags and not args.tensat:
         raise CommandError(f"{', '.join(flags)}: needs --tensat; add it, or leave the option out")
     # Costs must be those of the kernels that are deployed, so the same records are the default.
-    given.setdefault("tuning_records", args.tuning_records)
+    return _options(given, tuning_records=args.tuning_records)
+
+
+def measuring_options(args: argparse.Namespace) -> TensatOptions:
+    """Return the options of the pass for ``tvmc costs measure``.
+
+    Raises
+    ------
+    CommandError
+        When the pass refuses a value.
+    """
+    return _options(_given(args), cost_store=args.store, tuning_records=args.tuning_records)
+
+
+def _given(args: argparse.Namespace) -> dict[str, Any]:
+    return {
+        name.removeprefix(_PREFIX): value
+        for name, value in vars(args).items()
+        if name.startswith(_PREFIX)
+    }
+
+
+def _options(given: dict[str, Any], **defaults: Any) -> TensatOptions:
     try:
-        return TensatOptions(**given)
+        return TensatOptions(**(defaults | given))
     except (TypeError, ValueError) as error:
-        raise CommandError(f"{', '.join(flags)}: {error}") from error
+        raise CommandError(f"{', '.join(map(_flag, given))}: {error}") from error
 
 
 def _flag(name: str) -> str:

@@ -40,7 +40,8 @@ class Rotation:
     Parameters
     ----------
     module : tvm.IRModule
-        Functions ``main`` and ``single`` take the same activations.
+        Functions ``main`` and ``single`` take the same activations; ``main`` returns nothing,
+        ``single`` the kernel's result.
     copies : int
         Number of times that ``main`` applies the kernel.
     activations : tuple of numpy.ndarray
@@ -118,7 +119,7 @@ def rotate(module: tvm.IRModule, weights: tuple[bool, ...], rotation_bytes: int)
     single_shared = [relax.Var(var.name, var.ty) for var in shared]
     renamed = dict(zip(shared, single_shared, strict=True))
     once = [renamed.get(arg, arg) if isinstance(arg, relax.Var) else arg for arg in arguments[0]]
-    result["single"] = _apply_each(function, [once], single_shared, "single")
+    result["single"] = _apply_each(function, [once], single_shared, "single", returns=True)
     # Calls that were made by hand have no types yet.
     return Rotation(relax.transform.Normalize()(result), copies, tuple(activations))
 
@@ -139,17 +140,23 @@ def _apply_each(
     arguments: list[list[relax.Expr]],
     params: list[relax.Var],
     name: str,
+    returns: bool = False,
 ) -> relax.Function:
-    """Return a function that applies `function` to each list of arguments, one after the other."""
+    """Return a function that applies `function` to each list of arguments, one after the other.
+
+    It returns the last result, or nothing.
+    """
     blocks: list[relax.BindingBlock] = []
     for values in arguments:
         fresh = relax.utils.copy_with_new_vars(function)
         applied = fresh.bind_params(dict(zip(fresh.params, values, strict=True)))
         blocks.extend(applied.body.blocks)
         blocks.append(relax.BindingBlock(_look_at(applied.body.body)))
-    body = relax.SeqExpr(blocks, relax.Tuple([]))
+    result = applied.body.body if returns else relax.Tuple([])
+    result_type = function.ret_ty if returns else relax.TupleType([])
+    body = relax.SeqExpr(blocks, result)
     attrs = tvm.ir.make_node("ir.DictAttrs", global_symbol=name)
-    return relax.Function(params, body, relax.TupleType([]), is_pure=False, attrs=attrs)
+    return relax.Function(params, body, result_type, is_pure=False, attrs=attrs)
 
 
 def _look_at(value: relax.Expr) -> list[relax.Binding]:

@@ -19,6 +19,7 @@ from tvm import relax
 
 from tvm_tensat.cost.machine import runs_on_cpu
 from tvm_tensat.cost.rotation import rotate
+from tvm_tensat.cost.sanity import gave_nan
 from tvm_tensat.cost.setting import build_pipeline
 
 _SAMPLE_SECONDS = 1e-3
@@ -82,7 +83,12 @@ class _Timer:
         self._device = tvm.cpu(0) if self._on_cpu else tvm.device(target.kind.name, 0)
         self._machine = relax.VirtualMachine(executable, self._device)
         self._arguments = [tvm.runtime.tensor(a, self._device) for a in rotation.activations]
+        self._rotation = rotation
         self.copies = rotation.copies
+
+    def why_wrong(self) -> str:
+        """Say what is wrong with the kernel's results; empty when nothing is."""
+        return gave_nan(self._machine, self._arguments, self._rotation)
 
     def seconds(self, function: str, number: int, repeat: int) -> list[float]:
         """Return `repeat` means of `number` calls each."""
@@ -145,7 +151,7 @@ def run(repeats: int, timeout: float) -> Samples | str:
     assert _built is not None
     with _deadline(timeout):
         try:
-            return _sample(_built, repeats)
+            return _built.why_wrong() or _sample(_built, repeats)
         except Exception as error:
             return one_line(error)
 
