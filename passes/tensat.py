@@ -11,12 +11,13 @@ import tvm_ffi
 from tvm import relax
 from tvm.target import Target
 
-from tvm_tensat.cost import CostStore, MeasureError
+from tvm_tensat.cost import CostStore, Farm, MeasureError, Tracker
+from tvm_tensat.cost.here import HERE
 from tvm_tensat.cost.machine import describe, target_text
 from tvm_tensat.cost.nodes import Device
 from tvm_tensat.cost.roofline import Roofline
 from tvm_tensat.egraph import Memo
-from tvm_tensat.passes.guard import device_of
+from tvm_tensat.passes.hardware import device_here
 from tvm_tensat.passes.judge import Judge
 from tvm_tensat.passes.options import TensatOptions
 from tvm_tensat.passes.phases import Phases
@@ -83,7 +84,7 @@ class _Run:
         report.seconds = self.phases.seconds
         self.target = Target.current(allow_none=True) or self.default_target()
         report.target = target_text(self.target)
-        self.hardware = device_of(self.target)
+        self.farm = _farm(options)
 
     def default_target(self) -> Target:
         self.report.reasons.append("no target in scope; LLVM on this machine is assumed")
@@ -99,7 +100,7 @@ class _Run:
             self.report.reasons.append(f"no form was found that is {LEAST_GAIN:.1%} cheaper")
             return module
         candidates = {name: self.finish(module, plans, written) for name, written in forms.items()}
-        judge = Judge(self.target, self.hardware, self.options, self.report, self.phases)
+        judge = Judge(self.target, self.farm, self.options, self.report, self.phases)
         return judge.choose(module, candidates)
 
     # -- rewriting ---------------------------------------------------------------------------
@@ -153,7 +154,9 @@ class _Run:
     def device(self) -> Device:
         """Open the cost store and calibrate the estimate, as far as options and machine allow."""
         options = self.options
-        if options.costs != "estimated" and self.hardware is not None:
+        somewhere = self.farm is not None or device_here(self.target) is not None
+        if options.costs != "estimated" and somewhere:
+            place = self.farm or HERE
             store = CostStore(options.cost_store)
             measures = options.costs == "measured"
             try:
@@ -161,11 +164,14 @@ class _Run:
                     line = Roofline.calibrated(
                         self.target,
                         store,
+                        place=place,
                         tuning_records=options.tuning_records,
                         measures=measures,
                     )
-                return Device(self.target, line, store, options.tuning_records, measures)
+                return Device(self.target, line, store, options.tuning_records, measures, place)
             except MeasureError as error:
+                if options.strict:
+                    raise
                 self.report.reasons.append(f"costs are estimated: {error}")
         elif options.costs != "estimated":
             self.report.reasons.append(
@@ -190,3 +196,10 @@ class _Run:
                 if not tvm_ffi.structural_equal(before, after):
                     raise ValueError(f"function {name} would return {after}, not {before}")
         return result
+
+
+def _farm(options: TensatOptions) -> Farm | None:
+    """Return the farm that the options name."""
+    if options.rpc_tracker is None or options.rpc_key is None:
+        return None
+    return Farm(Tracker.at(options.rpc_tracker, options.rpc_key), options.cross_compiler)

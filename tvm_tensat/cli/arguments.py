@@ -87,6 +87,13 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
         help="folder of MetaSchedule records (database_workload.json, "
         "database_tuning_record.json); a kernel with a record uses it",
     )
+    _add_rpc(parser, "with --tensat, measure, check and race on the devices that it lends")
+    add(
+        "--cross-compiler",
+        metavar="COMPILER",
+        help="what links the library for the target's host, such as aarch64-linux-gnu-g++ "
+        "(default: this machine's C++ compiler)",
+    )
     add("--json", action="store_true", help="print the outcome as one JSON object")
     _add_verbose(parser)
     add("--tensat", action="store_true", help="optimize by equality saturation; print the report")
@@ -166,6 +173,12 @@ def _add_extract(parser: argparse.ArgumentParser) -> None:
     )
     add("-o", "--output", type=Path, metavar="FILE", help="write the JSON there instead")
     _add_verbose(parser)
+
+
+def _add_rpc(parser: argparse.ArgumentParser, use: str) -> None:
+    add = parser.add_argument
+    add("--rpc-tracker", metavar="HOST:PORT", help=f"TVM's RPC tracker: {use}")
+    add("--rpc-key", metavar="KEY", help="the key of these devices")
 
 
 def _add_verbose(parser: argparse.ArgumentParser) -> None:

@@ -18,7 +18,7 @@ from tvm_tensat.cost.machine import runs_on_cpu, target_text
 from tvm_tensat.cost.place import LEAST_ROTATION_BYTES, MOST_ROTATION_BYTES, Limits
 from tvm_tensat.cost.pool import Stopped
 from tvm_tensat.cost.tracker import Tracker
-from tvm_tensat.cost.worker import Task, first_task
+from tvm_tensat.cost.worker import Task, first_task, one_line
 
 _IDENTITY_SECONDS = 10.0
 
@@ -106,7 +106,12 @@ class Farm:
                 f"the machine at {grant} has no {target.kind.name} device (as TVM sees it): choose "
                 "another target, or another key"
             )
-        yield session, device
+        try:
+            yield session, device
+        except RuntimeError as error:
+            if remote.is_lost(error):
+                raise MeasureError(f"the device at {grant} was lost: {one_line(error)}") from error
+            raise
 
 
 @functools.cache

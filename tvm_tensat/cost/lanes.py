@@ -77,6 +77,8 @@ class Lanes:
             Worker(example.target, memory, example.tuning_records, remote.start)
             for _ in range(count)
         ]
+        for worker in self._workers:  # starting takes seconds; who fails says so when it is needed
+            worker.start()
         self._threads: list[threading.Thread] = []
 
     def measure(

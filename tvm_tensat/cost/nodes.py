@@ -21,8 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 from tvm.target import Target
 
+from tvm_tensat.cost.here import HERE
 from tvm_tensat.cost.kernel import Kernel, Measurement, StoreKey
 from tvm_tensat.cost.measure import measure
+from tvm_tensat.cost.place import Place
 from tvm_tensat.cost.roofline import Roofline
 from tvm_tensat.cost.setting import setting_of
 from tvm_tensat.cost.store import CostStore
@@ -59,6 +61,8 @@ class Device:
     tuning_records : Path or None
     measures : bool
         Whether kernels that the store does not have are measured; else only the input uses them.
+    place : Place
+        This machine, or a farm.
     """
 
     target: Target
@@ -66,6 +70,7 @@ class Device:
     store: CostStore | None
     tuning_records: Path | None = None
     measures: bool = True
+    place: Place = HERE
 
 
 class NodeCosts:
@@ -150,6 +155,7 @@ class NodeCosts:
             [self._as_kernel(number) for number in numbers],
             self.device.target,
             store=store,
+            place=self.device.place,
             tuning_records=self.device.tuning_records,
             model_bytes=self.weight_bytes,
             progress=show,
@@ -163,7 +169,7 @@ class NodeCosts:
         device = self.device
         if device.store is None:
             return
-        setting = setting_of(device.target, device.tuning_records, self.weight_bytes)
+        setting = setting_of(device.target, device.tuning_records, self.weight_bytes, device.place)
         numbers = [number for number, kernel in enumerate(self._kernel) if kernel]
         keys = [StoreKey(self.describe(number), setting) for number in numbers]
         known = device.store.get_many(keys)

@@ -124,13 +124,19 @@ def run(
         except RPCError as error:  # raised on the device
             return Failed(_on_device(error))
         except Exception as error:  # raised here: there is no answer
-            ended = "kShutdown" in str(error)
-            return Lost("the connection ended" if ended else one_line(error), running=True)
+            reason = "the connection ended" if is_lost(error) else one_line(error)
+            return Lost(reason, running=True)
 
 
 def connect(grant: Grant, session_seconds: float) -> rpc.RPCSession:
     """Connect to a device for at most so many seconds."""
     return rpc.connect(grant.host, grant.port, grant.match_key, session_seconds)
+
+
+def is_lost(error: Exception) -> bool:
+    """Whether TVM's client says by this error that a connection has ended."""
+    text = str(error)
+    return "kShutdown" in text or "SockChannel" in text or isinstance(error, RPCSessionTimeoutError)
 
 
 def device_of(session: rpc.RPCSession, target: tvm.target.Target) -> tvm.runtime.Device:
