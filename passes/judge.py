@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 
 import numpy as np
 import tvm
 from tvm import relax
 
-from tvm_tensat.cost import Farm
+from tvm_tensat.cost import Farm, MeasureError
 from tvm_tensat.passes import guard, side_by_side
 from tvm_tensat.passes.hardware import Hardware, hardware_for
 from tvm_tensat.passes.options import TensatOptions
@@ -57,7 +58,13 @@ class Judge:
         first = next(iter(candidates))
         if not (self.options.check or self.options.race):
             return self.accept(first, modules, "not checked, not measured")
-        with hardware_for(self.target, self.farm) as hardware:
+        with ExitStack() as held:
+            try:
+                hardware = held.enter_context(hardware_for(self.target, self.farm))
+            except MeasureError as error:
+                if self.options.strict:
+                    raise
+                return self.accept(first, modules, f"not checked, not raced: {error}")
             if hardware is None:
                 return self.accept(first, modules, "not checked: no device for this target here")
             inputs = self.draw_inputs(module, hardware)
