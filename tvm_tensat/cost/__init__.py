@@ -1,4 +1,4 @@
-"""Costs of kernels: measured in worker processes, kept in a store, estimated by a roofline."""
+"""Costs of kernels: measured here or on a farm, kept in a store, estimated by a roofline."""
 
 from tvm_tensat.cost.farm import Farm
 from tvm_tensat.cost.kernel import Kernel, MeasureError, Measurement, Setting, StoreKey

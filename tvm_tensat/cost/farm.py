@@ -67,7 +67,7 @@ class Farm:
         builders = limits.builders(len(tasks))
         target, records = next((task.target, task.tuning_records) for task in tasks.values())
         first = first_task(target, records)
-        count = min(len(tasks), len(devices) + builders)
+        count = min(len(tasks), len(devices) + min(builders, len(devices)))
         lanes = Lanes(self.tracker, self.cross_compiler, limits, builders, count, first)
         try:
             # Alone: a target that the devices cannot run costs few of them.
@@ -97,21 +97,24 @@ class Farm:
         grant = self.tracker.request(stop=lambda: False)
         try:
             session = remote.connect(grant, seconds)
-            device = remote.device_of(session, target)
-            exists = device.exist
         except Exception as error:  # TVM's client has no closed set of errors
-            raise MeasureError(f"the device at {grant} cannot be used: {error}") from error
-        if not exists:
             raise MeasureError(
-                f"the machine at {grant} has no {target.kind.name} device (as TVM sees it): choose "
-                "another target, or another key"
-            )
+                f"the device at {grant} cannot be connected to: {one_line(error)}"
+            ) from error
         try:
+            device = remote.device_of(session, target)
+            if not device.exist:
+                raise MeasureError(
+                    f"the machine at {grant} has no {target.kind.name} device (as TVM sees it): "
+                    "choose another target, or another key"
+                )
             yield session, device
         except RuntimeError as error:
             if remote.is_lost(error):
                 raise MeasureError(f"the device at {grant} was lost: {one_line(error)}") from error
             raise
+        finally:
+            remote.close(session)
 
 
 @functools.cache

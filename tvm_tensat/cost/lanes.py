@@ -2,7 +2,7 @@
 
 A lane is a process with the thread that drives it: it takes a kernel, builds it, waits for a
 device, sends the kernel there and times it. There are as many lanes as devices, and some more that
-build meanwhile.
+build meanwhile, as far as this machine has cores for them.
 
 A device that is lost while it has a kernel may have failed for reasons of its own, so the kernel is
 tried again on another; one that loses a second device is recorded as failed. (The server of TVM

@@ -7,7 +7,9 @@ is told apart from what the kernel did.
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -126,6 +128,8 @@ def run(
         except Exception as error:  # raised here: there is no answer
             reason = "the connection ended" if is_lost(error) else one_line(error)
             return Lost(reason, running=True)
+        finally:
+            close(session)
 
 
 def connect(grant: Grant, session_seconds: float) -> rpc.RPCSession:
@@ -135,8 +139,15 @@ def connect(grant: Grant, session_seconds: float) -> rpc.RPCSession:
 
 def is_lost(error: Exception) -> bool:
     """Whether TVM's client says by this error that a connection has ended."""
-    text = str(error)
-    return "kShutdown" in text or "SockChannel" in text or isinstance(error, RPCSessionTimeoutError)
+    if isinstance(error, RPCSessionTimeoutError):
+        return True
+    return "RPCCode::kReturn" in str(error) or "SockChannel" in str(error)
+
+
+def close(session: rpc.RPCSession) -> None:
+    """Give a device back now, whatever still refers to the session."""
+    with contextlib.suppress(Exception):  # the connection may have ended
+        session.get_function("CloseRPCConnection")()
 
 
 def device_of(session: rpc.RPCSession, target: tvm.target.Target) -> tvm.runtime.Device:
@@ -146,8 +157,10 @@ def device_of(session: rpc.RPCSession, target: tvm.target.Target) -> tvm.runtime
 
 def send(session: rpc.RPCSession, library: Path) -> tvm.runtime.Module:
     """Send a library to a device and load it there."""
-    session.upload(str(library))
-    return session.load_module(library.name)
+    # A new name each time: to overwrite a library that a session has loaded would break it.
+    name = uuid.uuid4().hex + library.suffix
+    session.upload(str(library), name)
+    return session.load_module(name)
 
 
 def export(

@@ -186,5 +186,6 @@ class Tracker:
         except OSError as error:
             raise MeasureError(
                 f"no RPC tracker answers at {self} ({error}): check the address, or start one by "
-                f"python -m tvm.exec.rpc_tracker --host {self.host} --port {self.port}"
+                f"python -m tvm.exec.rpc_tracker --host {self.host} --port {self.port} "
+                f"--port-end {self.port + 1}"
             ) from error
