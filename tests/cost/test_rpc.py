@@ -6,12 +6,14 @@ import json
 import os
 import signal
 import socket
+import tarfile
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 import tvm
@@ -32,6 +34,7 @@ from tvm_tensat.cost import (
     setting_of,
 )
 from tvm_tensat.cost.pool import Stopped
+from tvm_tensat.cost.remote import export, send
 
 HANG_SECONDS = 5.0
 
@@ -241,6 +244,46 @@ def test_something_else_that_listens_there_is_no_tracker() -> None:
 def test_an_address_without_host_or_port_is_refused(address: str) -> None:
     with pytest.raises(ValueError, match="expected host:port"):
         Tracker.at(address, "test")
+
+
+@pytest.mark.parametrize(
+    ("target", "name", "machine"),
+    [
+        (TARGET, "kernel.so", None),
+        (tvm.target.Target({"kind": "llvm", "mtriple": "aarch64-linux-gnu"}), "kernel.tar", 0xB7),
+    ],
+)
+def test_a_library_is_linked_here_or_for_another_architecture_there(
+    tmp_path: Path, target: tvm.target.Target, name: str, machine: int | None
+) -> None:
+    """The machine of an ELF file is in its 19th byte; 0xB7 is AArch64."""
+    executable = tvm.compile(relu(4).module, target)
+    library = export(executable, tmp_path, target, cross_compiler=None)
+    assert library.name == name
+    if machine is not None:
+        with tarfile.open(library) as archive:
+            [first, *_] = [member for member in archive if member.name.endswith(".o")]
+            content = archive.extractfile(first)
+            assert content is not None
+            assert content.read()[18] == machine
+
+
+def test_objects_are_linked_by_the_device(campaign: Campaign, tmp_path: Path) -> None:
+    executable = tvm.compile(relu(4).module, TARGET)
+    executable.export_library(str(tmp_path / "kernel.tar"))
+    with Farm(campaign.tracker).session(TARGET, 30.0) as (session, device):
+        machine = tvm.relax.VirtualMachine(send(session, tmp_path / "kernel.tar"), device)
+        x = tvm.runtime.tensor(np.array([-1.0, 0.0, 2.0, -3.0], "float32"), device)
+        assert machine["main"](x).numpy().tolist() == [0.0, 0.0, 2.0, 0.0]
+
+
+def test_a_cross_compiler_links_in_place_of_this_machines(tmp_path: Path) -> None:
+    compiler = tmp_path / "compiler"
+    compiler.write_text(f'#!/bin/sh\ntouch {tmp_path}/asked\nexec c++ "$@"\n')
+    compiler.chmod(0o755)
+    executable = tvm.compile(relu(4).module, TARGET)
+    assert export(executable, tmp_path, TARGET, str(compiler)).is_file()
+    assert (tmp_path / "asked").exists()
 
 
 def test_an_address_may_be_of_the_sixth_version() -> None:

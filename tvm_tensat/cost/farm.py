@@ -69,6 +69,7 @@ class Farm:
         first = first_task(target, records)
         count = min(len(tasks), len(devices) + min(builders, len(devices)))
         lanes = Lanes(self.tracker, self.cross_compiler, limits, builders, count, first)
+        done = 0
         try:
             # Alone: a target that the devices cannot run costs few of them.
             for _, trial in lanes.measure({None: first}, stop):
@@ -77,9 +78,14 @@ class Farm:
                         f"devices with key {self.tracker.key} cannot run kernels for {target}: "
                         f"{trial.error}; choose the target that they have"
                     )
-            yield from lanes.measure(tasks, stop)
+            for result in lanes.measure(tasks, stop):
+                done += 1
+                yield result
         except Stopped:
             return
+        except MeasureError as error:
+            left = f"{len(tasks) - done} of {len(tasks)} kernels were not measured"
+            raise MeasureError(f"{error}; {left}") from error
         finally:
             lanes.end()
 

@@ -122,7 +122,7 @@ def run(
             timer = Timer(machine, device, _library.rotation, watched=False)
             return sample(timer, repeats)
         except RPCSessionTimeoutError:
-            return Failed(f"timed out after {session_seconds:g} s")
+            return Failed(f"timed out after {session_seconds:.3g} s")
         except RPCError as error:  # raised on the device
             return Failed(_on_device(error))
         except Exception as error:  # raised here: there is no answer
