@@ -113,6 +113,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         choices=["cpu", "cuda"],
         help="where to run (default: the kind of device that the library was compiled for)",
     )
+    _add_rpc(parser, "run on a device that it lends")
     add("-i", "--inputs", type=Path, metavar="FILE", help=".npz with one array for each input")
     add("-o", "--outputs", type=Path, metavar="FILE", help=".npz to write: output_0, output_1, ...")
     add(
@@ -178,7 +179,7 @@ def _add_extract(parser: argparse.ArgumentParser) -> None:
 def _add_rpc(parser: argparse.ArgumentParser, use: str) -> None:
     add = parser.add_argument
     add("--rpc-tracker", metavar="HOST:PORT", help=f"TVM's RPC tracker: {use}")
-    add("--rpc-key", metavar="KEY", help="the key of these devices")
+    add("--rpc-key", metavar="KEY", help="the key of its devices")
 
 
 def _add_verbose(parser: argparse.ArgumentParser) -> None:
