@@ -19,17 +19,6 @@ class CannotRun(Exception):
     """Why a function cannot be run on random inputs here."""
 
 
-def device_of(target: tvm.target.Target) -> tvm.runtime.Device | None:
-    """Return the device on this machine that code for a target runs on, if there is one."""
-    kind = target.kind.name
-    if kind in ("llvm", "c"):
-        triple = dict(target.attrs).get("mtriple")
-        native = tvm.target.codegen.llvm_get_system_triple().split("-")[0]
-        return tvm.cpu() if triple is None or str(triple).startswith(native) else None
-    device = tvm.device(kind)
-    return device if device.exist else None
-
-
 def random_inputs(function: relax.Function, seed: int) -> list[np.ndarray[Any, Any]]:
     """Draw an array for each parameter: normal floats, small integers, coins.
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 
 import numpy as np
 import tvm
 from tvm import relax
 
+from tvm_tensat.cost import Farm, MeasureError
 from tvm_tensat.passes import guard, side_by_side
+from tvm_tensat.passes.hardware import Hardware, hardware_for
 from tvm_tensat.passes.options import TensatOptions
 from tvm_tensat.passes.phases import Phases
 from tvm_tensat.passes.race import race
@@ -30,8 +33,8 @@ class Judge:
     Parameters
     ----------
     target : tvm.target.Target
-    hardware : tvm.runtime.Device or None
-        Where code for the target runs, if it does on this machine.
+    farm : Farm or None
+        Where code for the target runs, if not on this machine.
     options : TensatOptions
     report : Report
         Receives the verdict, the reasons and the races.
@@ -41,12 +44,12 @@ class Judge:
     def __init__(
         self,
         target: tvm.target.Target,
-        hardware: tvm.runtime.Device | None,
+        farm: Farm | None,
         options: TensatOptions,
         report: Report,
         phases: Phases,
     ) -> None:
-        self.target, self.hardware = target, hardware
+        self.target, self.farm = target, farm
         self.options, self.report, self.phases = options, report, phases
 
     def choose(self, module: tvm.IRModule, candidates: Mapping[str, tvm.IRModule]) -> tvm.IRModule:
@@ -55,12 +58,26 @@ class Judge:
         first = next(iter(candidates))
         if not (self.options.check or self.options.race):
             return self.accept(first, modules, "not checked, not measured")
-        if self.hardware is None:
-            return self.accept(first, modules, "not checked: no device for this target here")
-        forms = self.build(modules, self.hardware)
-        inputs = self.draw_inputs(module)
-        if not inputs:
-            return self.accept(first, modules, "no function could be run on random inputs")
+        with ExitStack() as held:
+            try:
+                hardware = held.enter_context(hardware_for(self.target, self.farm))
+            except MeasureError as error:
+                if self.options.strict:
+                    raise
+                return self.accept(first, modules, f"not checked, not raced: {error}")
+            if hardware is None:
+                return self.accept(first, modules, "not checked: no device for this target here")
+            inputs = self.draw_inputs(module, hardware)
+            if not inputs:
+                return self.accept(first, modules, "no function could be run on random inputs")
+            return self.decide(modules, inputs, hardware)
+
+    def decide(
+        self, modules: Mapping[str, tvm.IRModule], inputs: Inputs, hardware: Hardware
+    ) -> tvm.IRModule:
+        """Build, check and race the forms; return the fastest."""
+        module = modules[INPUT]
+        forms = self.build(modules, hardware)
         if self.options.check:
             self.check(modules, forms, inputs)
         if len(forms) == 1:
@@ -72,24 +89,30 @@ class Judge:
             # Where a build happens to lie in memory can decide a race; built anew, in the other
             # order, the same module must win again.
             forms.clear()
-            again = self.build({winner: modules[winner], INPUT: module}, self.hardware)
+            again = self.build({winner: modules[winner], INPUT: module}, hardware)
             winner, second, _ = self.race({INPUT: again[INPUT], winner: again[winner]}, inputs)
             speed = min(speed, second)
         if winner == INPUT:
             return self.keep(module, "no result was measured to be faster than the input")
         return self.accept(winner, modules, f"measured {speed:.3f} times as fast")
 
-    def build(self, modules: Mapping[str, tvm.IRModule], hardware: tvm.runtime.Device) -> Forms:
+    def build(self, modules: Mapping[str, tvm.IRModule], hardware: Hardware) -> Forms:
         """Build and load modules, in their order."""
         with self.phases("build"):
             return side_by_side.build(modules, self.target, self.options.tuning_records, hardware)
 
-    def draw_inputs(self, module: tvm.IRModule) -> Inputs:
+    def draw_inputs(self, module: tvm.IRModule, hardware: Hardware) -> Inputs:
         """Draw arguments for every public function that takes tensors."""
         found: Inputs = {}
         for variable, function in module.functions_items():
             attrs = function.attrs or {}
             if not isinstance(function, relax.Function) or "global_symbol" not in attrs:
+                continue
+            if hardware.session is not None and side_by_side.weights_start(function) is not None:
+                self.report.reasons.append(
+                    f"{variable.name_hint} was not run: weights that are parameters cannot be "
+                    "transformed over RPC; bind them as constants"
+                )
                 continue
             try:
                 arrays = guard.random_inputs(function, self.options.seed)
@@ -97,7 +120,7 @@ class Judge:
                 self.report.reasons.append(f"{variable.name_hint} was not run: {reason}")
                 continue
             found[variable.name_hint] = [
-                tvm.runtime.tensor(array, device=self.hardware) for array in arrays
+                tvm.runtime.tensor(array, device=hardware.device) for array in arrays
             ]
         return found
 
@@ -140,9 +163,9 @@ class Judge:
         with self.phases("race"):
             races = [
                 race(
-                    {name: form.runner(function, arguments) for name, form in forms.items()},
+                    {name: form.timer(function, arguments) for name, form in forms.items()},
                     function,
-                    self.hardware,
+                    here=self.farm is None,
                 )
                 for function, arguments in inputs.items()
             ]

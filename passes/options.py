@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from tvm_tensat.cost.tracker import Tracker
 from tvm_tensat.egraph.report import CYCLES
 from tvm_tensat.extraction.solve import METHODS
 
@@ -37,12 +38,24 @@ class TensatOptions:
     cycles: str = _option("efficient", "cycle filtering during exploration", choices=CYCLES)
     costs: str = _option(
         "measured",
-        "'measured' runs the kernels that matter on this machine; 'recorded' takes times from the "
-        "cost store only, and no other kernels but the input's; 'estimated' uses a roofline model",
+        "'measured' runs the kernels that matter on this machine, or where rpc_tracker says; "
+        "'recorded' takes times from the cost "
+        "store only, and no other kernels but the input's; 'estimated' uses a roofline model",
         choices=("measured", "recorded", "estimated"),
     )
     cost_store: Path | None = _option(None, "file of measured costs; by default one for the user")
     tuning_records: Path | None = _option(None, "folder of MetaSchedule records")
+    rpc_tracker: str | None = _option(
+        None, "host:port of TVM's RPC tracker; kernels and forms run on the devices that it lends"
+    )
+    rpc_key: str | None = _option(
+        None, "key of these devices, which are taken to be equal; several are used at once"
+    )
+    cross_compiler: str | None = _option(
+        None,
+        "compiler that links for these devices, such as aarch64-linux-gnu-g++; by default this "
+        "machine's, or the device's own where its architecture is another",
+    )
     extractor: str = _option("ilp", "how the cheapest graph is chosen", choices=METHODS)
     solver: str = _option("highs", "solver behind python-mip", choices=("highs", "cbc"))
     extract_seconds: float = _option(10.0, "most time of one extraction", unit="seconds")
@@ -76,5 +89,9 @@ class TensatOptions:
         for name in ("iterations", "nodes", "explore_seconds", "extract_seconds", "candidates"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"option {name}={getattr(self, name)}: expected more than 0")
+        if (self.rpc_tracker is None) != (self.rpc_key is None):
+            raise ValueError("options rpc_tracker and rpc_key: expected both or none of them")
+        if self.rpc_tracker is not None and self.rpc_key is not None:
+            Tracker.at(self.rpc_tracker, self.rpc_key)
         if self.k_multi < 0:
             raise ValueError(f"option k_multi={self.k_multi}: expected 0 or more")

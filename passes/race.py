@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
-import tvm
 from numpy.typing import NDArray
 
 from tvm_tensat.cost import machine_lock
-from tvm_tensat.passes.side_by_side import Runner
+from tvm_tensat.passes.side_by_side import Timer
 
 RACE_SECONDS = 20.0  # for all modules together, within these numbers of rounds
 FEWEST_ROUNDS, MOST_ROUNDS = 9, 101
@@ -47,44 +46,43 @@ class Race:
 
 
 def race(
-    runners: Mapping[str, Runner],
+    timers: Mapping[str, Timer],
     function: str,
-    device: tvm.runtime.Device,
     rounds: int | None = None,
+    here: bool = True,
 ) -> Race:
-    """Time a function of several modules in turn, having the machine alone.
+    """Time a function of several modules in turn.
 
     Parameters
     ----------
-    runners : dict of str to callable
-        The function of each module, by the name of the module.
+    timers : dict of str to callable
+        The clock of the function in each module, by the name of the module.
     function : str
         Its name, for the report.
-    device : tvm.runtime.Device
     rounds : int, optional
         Timings of each module; by default as many as `RACE_SECONDS` allow.
+    here : bool
+        Whether they run on this machine, which then nothing else may use meanwhile.
     """
-    with machine_lock(exclusive=True):
-        return _race(runners, function, device, rounds)
+    with machine_lock(exclusive=True) if here else nullcontext():
+        return _race(timers, function, rounds)
 
 
-def _race(
-    named: Mapping[str, Runner], function: str, device: tvm.runtime.Device, rounds: int | None
-) -> Race:
-    runners = list(named.values())
-    for run in runners:
-        run()  # warm up: pages, caches, threads
-    once = [_time(run, device, 1) for run in runners]
+def _race(named: Mapping[str, Timer], function: str, rounds: int | None) -> Race:
+    timers = list(named.values())
+    for seconds_of in timers:
+        seconds_of(1)  # warm up: pages, caches, threads
+    once = [seconds_of(1) for seconds_of in timers]
     numbers = [max(1, round(ROUND_SECONDS / max(seconds, 1e-7))) for seconds in once]
     if rounds is None:
         fitting = int(RACE_SECONDS / np.dot(once, numbers))
         rounds = min(MOST_ROUNDS, max(FEWEST_ROUNDS, fitting))
-    times = np.empty((rounds, len(runners)))
+    times = np.empty((rounds, len(timers)))
     for turn in range(rounds):
         # The order alternates, so that no module always runs after the same one.
-        order = range(len(runners)) if turn % 2 == 0 else reversed(range(len(runners)))
+        order = range(len(timers)) if turn % 2 == 0 else reversed(range(len(timers)))
         for k in order:
-            times[turn, k] = _time(runners[k], device, numbers[k])
+            times[turn, k] = timers[k](numbers[k])
     middle = np.median(times, axis=0)
     low, high = np.percentile(times, [25, 75], axis=0)
     ratios = times[:, :1] / times
@@ -104,12 +102,3 @@ def _lower_bounds(ratios: NDArray[np.float64]) -> NDArray[np.float64]:
     drawn = np.random.default_rng(0).integers(0, rounds, (RESAMPLES, rounds))
     bounds: NDArray[np.float64] = np.percentile(np.median(ratios[drawn], axis=1), 10, axis=0)
     return bounds
-
-
-def _time(run: Runner, device: tvm.runtime.Device, number: int) -> float:
-    device.sync()
-    began = time.perf_counter()
-    for _ in range(number):
-        run()
-    device.sync()
-    return (time.perf_counter() - began) / number

@@ -11,12 +11,13 @@ import tvm_ffi
 from tvm import relax
 from tvm.target import Target
 
-from tvm_tensat.cost import CostStore, MeasureError
+from tvm_tensat.cost import CostStore, Farm, MeasureError, Tracker
+from tvm_tensat.cost.here import HERE
 from tvm_tensat.cost.machine import describe, target_text
 from tvm_tensat.cost.nodes import Device
 from tvm_tensat.cost.roofline import Roofline
 from tvm_tensat.egraph import Memo
-from tvm_tensat.passes.guard import device_of
+from tvm_tensat.passes.hardware import device_here
 from tvm_tensat.passes.judge import Judge
 from tvm_tensat.passes.options import TensatOptions
 from tvm_tensat.passes.phases import Phases
@@ -64,7 +65,7 @@ class Run:
         report.seconds = self.phases.seconds
         self.target = Target.current(allow_none=True) or self.default_target()
         report.target = target_text(self.target)
-        self.hardware = device_of(self.target)
+        self.farm = _farm(options)
 
     def default_target(self) -> Target:
         """Return this machine's CPU, and say so."""
@@ -82,7 +83,7 @@ class Run:
             self.report.reasons.append(f"no form was found that is {LEAST_GAIN:.1%} cheaper")
             return module
         candidates = {name: self.finish(module, plans, written) for name, written in forms.items()}
-        judge = Judge(self.target, self.hardware, self.options, self.report, self.phases)
+        judge = Judge(self.target, self.farm, self.options, self.report, self.phases)
         return judge.choose(module, candidates)
 
     def fill_store(self, module: tvm.IRModule) -> None:
@@ -151,6 +152,8 @@ class Run:
             try:
                 return self.real_device()
             except MeasureError as error:
+                if self.options.strict and self.farm is not None:
+                    raise
                 self.report.reasons.append(f"costs are estimated: {error}")
         return Device(self.target, Roofline.documented(self.target), None)
 
@@ -162,16 +165,21 @@ class Run:
         MeasureError
             When nothing can be measured here.
         """
-        if self.hardware is None:
+        if self.farm is None and device_here(self.target) is None:
             raise MeasureError(f"no {self.target.kind.name} device on this machine")
         options = self.options
+        place = self.farm or HERE
         store = CostStore(options.cost_store)
         measures = options.costs == "measured"
         with self.phases("calibrate"):
             line = Roofline.calibrated(
-                self.target, store, tuning_records=options.tuning_records, measures=measures
+                self.target,
+                store,
+                place=place,
+                tuning_records=options.tuning_records,
+                measures=measures,
             )
-        return Device(self.target, line, store, options.tuning_records, measures)
+        return Device(self.target, line, store, options.tuning_records, measures, place)
 
     def finish(
         self, module: tvm.IRModule, plans: dict[str, FunctionPlan], written: Written
@@ -190,3 +198,10 @@ class Run:
                 if not tvm_ffi.structural_equal(before, after):
                     raise ValueError(f"function {name} would return {after}, not {before}")
         return result
+
+
+def _farm(options: TensatOptions) -> Farm | None:
+    """Return the farm that the options name."""
+    if options.rpc_tracker is None or options.rpc_key is None:
+        return None
+    return Farm(Tracker.at(options.rpc_tracker, options.rpc_key), options.cross_compiler)

@@ -29,6 +29,7 @@ from tests.benchmarks.facts import facts, host_target
 from tvm_tensat import zoo
 from tvm_tensat.extraction import Problem, extract, problem_from_json
 from tvm_tensat.passes import guard, optimize, side_by_side
+from tvm_tensat.passes.hardware import Hardware
 from tvm_tensat.passes.race import race
 
 MODELS = ("bert", "nasrnn", "nasnet_a", "resnext50", "squeezenet", "vgg19", "inception_v3")
@@ -101,12 +102,10 @@ def explore_and_choose(
         {"input": module, "greedy": runs["greedy"].module, "ilp": runs["filtered"].module},
         target,
         None,
-        tvm.cpu(),
+        Hardware(tvm.cpu(), target),
     )
     inputs = [tvm.runtime.tensor(each) for each in guard.random_inputs(module["main"], 0)]
-    timed = race(
-        {name: form.runner("main", inputs) for name, form in forms.items()}, "main", tvm.cpu()
-    )
+    timed = race({name: form.timer("main", inputs) for name, form in forms.items()}, "main")
     greedy, ilp = runs["greedy"].report.blocks[0], runs["filtered"].report.blocks[0]
     choice = Choice(
         model,

@@ -24,6 +24,7 @@ from tvm.target import Target
 from tests.benchmarks.facts import host_target, print_facts
 from tvm_tensat import zoo
 from tvm_tensat.passes import guard, optimize, side_by_side
+from tvm_tensat.passes.hardware import Hardware
 from tvm_tensat.passes.race import race as race_forms
 from tvm_tensat.relax.fold import fold_weights
 
@@ -83,16 +84,16 @@ def measure_model(name: str, target: Target, rounds: int | None) -> dict[str, An
     seconds = time.perf_counter() - began
     stock = stock_modules(module)
     modules = {"input": module, "tensat": result.module, **stock}
-    forms = side_by_side.build(modules, target, None, tvm.cpu())
+    forms = side_by_side.build(modules, target, None, Hardware(tvm.cpu(), target))
     inputs = [
         tvm.runtime.tensor(array, device=tvm.cpu())
         for array in guard.random_inputs(module["main"], 0)
     ]
     depth = len(module["main"].body.blocks[0].bindings)
-    runners = {name: form.runner("main", inputs) for name, form in forms.items()}
-    outputs = [guard.flatten(runners[name]()) for name in ("input", "tensat")]
-    race = race_forms(runners, "main", tvm.cpu(), rounds)
-    best = max(range(2, len(runners)), key=lambda k: race.ratios[k])
+    timers = {name: form.timer("main", inputs) for name, form in forms.items()}
+    outputs = [guard.flatten(forms[name].runner("main", inputs)()) for name in ("input", "tensat")]
+    race = race_forms(timers, "main", rounds)
+    best = max(range(2, len(timers)), key=lambda k: race.ratios[k])
     block = result.report.blocks[0] if result.report.blocks else None
     return {
         "model": name,

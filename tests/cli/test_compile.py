@@ -168,6 +168,13 @@ def test_bad_input_shapes_are_refused(fails, product_onnx, shapes, reason):
         (["-o", "absent/product.so"], "the folder absent does not exist"),
         (["-o", "product.dll"], "expected a name that ends in .so"),
         (["--tuning-records", "absent"], "no such folder"),
+        (["--rpc-key", "board"], "--rpc-key: needs --tensat"),
+        (["--tensat", "--rpc-key", "board"], "expected both or none"),
+        (
+            ["--tensat", "--tensat-strict", "on", "--rpc-key", "board", "--rpc-tracker", "::1:1"],
+            "no RPC tracker answers at ::1:1",
+        ),
+        (["--cross-compiler", "no-such-compiler"], "linking needs a C++ compiler"),
     ],
 )
 def test_bad_options_are_refused(fails, product_onnx, arguments, reason):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.cli.conftest import WEIGHT
+from tests.cost import devices
 
 
 def _npz(folder, name, **arrays):
@@ -27,6 +28,22 @@ def test_outputs_are_those_of_the_inputs_given(tvmc, folder, product_so):
     place = [int(i) for i in np.unravel_index(expected.argmax(), expected.shape)]
     assert first.split()[-1] == f"{expected.max():.6g}"
     assert str(place) in first
+
+
+def test_a_library_runs_on_a_remote_device(tvmc, fails, folder, product_so):
+    x = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
+    inputs = _npz(folder, "x.npz", x=x)
+    with devices.farm(folder, servers=1) as (tracker, [server]):
+        where = ["--rpc-tracker", tracker, "--rpc-key", tracker.key]
+        done = tvmc("run", product_so, *where, "-i", inputs, "-o", "remote.npz", "--print-time")
+        assert done.returncode == 0, done.stderr
+        assert server.sessions() == 1
+        line = fails("run", product_so, "--rpc-tracker", tracker, "--rpc-key", "absent")
+    assert "no device with key absent" in line
+    with np.load(folder / "remote.npz") as outputs:
+        np.testing.assert_allclose(outputs["output_0"], x @ WEIGHT, rtol=1e-5, atol=1e-6)
+    mean = float(done.stdout.splitlines()[1].split()[0])
+    assert 0 < mean < 100
 
 
 @pytest.mark.parametrize(("mode", "value"), [("zeros", 0.0), ("ones", 1.0)])
@@ -71,6 +88,8 @@ def test_a_library_that_is_not_ours_is_refused(fails, folder):
     [
         (["--repeat", "0"], "'0' is no positive integer"),
         (["--device", "cuda"], "was compiled for cpu"),
+        (["--rpc-key", "board"], "expected both or none"),
+        (["--rpc-key", "board", "--rpc-tracker", "board"], "expected host:port"),
         (["-o", "absent/y.npz"], "the folder absent does not exist"),
     ],
 )

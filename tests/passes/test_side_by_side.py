@@ -12,6 +12,7 @@ from tvm.target import Target
 
 from tests.passes import models
 from tvm_tensat.passes import guard, kernels, side_by_side
+from tvm_tensat.passes.hardware import Hardware
 
 compile_ = tvm.compile
 LLVM = Target("llvm")
@@ -60,7 +61,7 @@ class Weighted:
 
 
 def build(**modules: tvm.IRModule) -> dict[str, side_by_side.Form]:
-    return side_by_side.build(modules, LLVM, None, tvm.cpu())
+    return side_by_side.build(modules, LLVM, None, Hardware(tvm.cpu(), LLVM))
 
 
 def result(form: side_by_side.Form, *arrays: np.ndarray) -> np.ndarray:

@@ -29,15 +29,17 @@ from tvm_tensat.passes import (
     optimize,
     side_by_side,
 )
+from tvm_tensat.passes.hardware import Hardware
 from tvm_tensat.passes.race import Race, _lower_bounds
 from tvm_tensat.rules.operators import add, multiply
 
 LLVM = Target("llvm")
+HARDWARE = Hardware(tvm.cpu(), LLVM)
 QUICK = {"costs": "estimated", "race": False}
 
 
 def outputs(module: tvm.IRModule) -> list[np.ndarray]:
-    form = side_by_side.build({"module": module}, LLVM, None, tvm.cpu())["module"]
+    form = side_by_side.build({"module": module}, LLVM, None, HARDWARE)["module"]
     inputs = [tvm.runtime.tensor(a) for a in guard.random_inputs(module["main"], 7)]
     return guard.flatten(form.runner("main", inputs)())
 
@@ -291,10 +293,10 @@ def _race_won_by(*factors: float):
     """Races in which everything but the input is so many times as fast, race after race."""
     left = iter(factors)
 
-    def race(runners, function, device):
-        ratios = (1.0,) + (next(left),) * (len(runners) - 1)
+    def race(timers, function, here):
+        ratios = (1.0,) + (next(left),) * (len(timers) - 1)
         seconds = tuple(1.0 / ratio for ratio in ratios)
-        return Race(function, tuple(runners), seconds, (0.0,) * len(ratios), ratios, ratios)
+        return Race(function, tuple(timers), seconds, (0.0,) * len(ratios), ratios, ratios)
 
     return race
 

@@ -91,6 +91,13 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
         help="folder of MetaSchedule records (database_workload.json, "
         "database_tuning_record.json); a kernel with a record uses it",
     )
+    _add_rpc(parser, "with --tensat, measure, check and race on the devices that it lends")
+    add(
+        "--cross-compiler",
+        metavar="COMPILER",
+        help="what links the library for the target's host, such as aarch64-linux-gnu-g++ "
+        "(default: this machine's C++ compiler)",
+    )
     add("--json", action="store_true", help="print the outcome as one JSON object")
     add_verbose(parser)
     add("--tensat", action="store_true", help="optimize by equality saturation; print the report")
@@ -110,6 +117,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         choices=["cpu", "cuda"],
         help="where to run (default: the kind of device that the library was compiled for)",
     )
+    _add_rpc(parser, "run on a device that it lends")
     add("-i", "--inputs", type=Path, metavar="FILE", help=".npz with one array for each input")
     add("-o", "--outputs", type=Path, metavar="FILE", help=".npz to write: output_0, output_1, ...")
     add(
@@ -202,7 +210,7 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--examples",
-        type=_positive,
+        type=positive,
         default=100,
         metavar="N",
         help="examples of each rule (default: %(default)s)",
@@ -223,6 +231,12 @@ def _add_costs(parser: argparse.ArgumentParser) -> None:
     from tvm_tensat.cli.costs_arguments import add_costs
 
     add_costs(parser)
+
+
+def _add_rpc(parser: argparse.ArgumentParser, use: str) -> None:
+    add = parser.add_argument
+    add("--rpc-tracker", metavar="HOST:PORT", help=f"TVM's RPC tracker: {use}")
+    add("--rpc-key", metavar="KEY", help="the key of its devices")
 
 
 def add_verbose(parser: argparse.ArgumentParser) -> None:

@@ -20,6 +20,7 @@ from tvm_tensat.cli.load import load_model
 from tvm_tensat.cli.signature import signature_of, with_signature
 from tvm_tensat.cli.target import parse_target
 from tvm_tensat.cli.tensat_options import tensat_options
+from tvm_tensat.cost import MeasureError
 from tvm_tensat.files import replacing
 from tvm_tensat.passes import optimize
 from tvm_tensat.passes.options import TensatOptions
@@ -55,8 +56,11 @@ def execute(args: argparse.Namespace) -> None:
         module = load_model(args.model, args.input_shapes)
     report = None
     if args.tensat:
-        with _timed(seconds, "tensat"):
-            result = optimize(module, target, options)
+        try:
+            with _timed(seconds, "tensat"):
+                result = optimize(module, target, options)
+        except MeasureError as error:  # in strict mode
+            raise CommandError(str(error)) from error
         module, report = result.module, result.report
         if args.tensat_report is not None:
             with replacing(args.tensat_report) as file:
@@ -65,7 +69,7 @@ def execute(args: argparse.Namespace) -> None:
     with _timed(seconds, "build"):
         executable = _build(module, signature, target, args)
     with _timed(seconds, "export"):
-        _export(executable, output)
+        _export(executable, output, args.cross_compiler)
     for phase, value in seconds.items():
         say(f"{phase}: {value:.2f} s")
 
@@ -116,14 +120,15 @@ def _build(
         ) from error
 
 
-def _export(executable: Any, output: Path) -> None:
+def _export(executable: Any, output: Path, cross_compiler: str | None) -> None:
+    linker = {} if cross_compiler is None else {"cc": cross_compiler}
     try:
         with replacing(output) as file:
-            executable.export_library(str(file))
+            executable.export_library(str(file), **linker)
     except (OSError, RuntimeError) as error:
         raise CommandError(
             f"{output}: cannot be linked or written ({one_line(error)}); linking needs a C++ "
-            "compiler (g++ or clang++) on the PATH"
+            "compiler (g++ or clang++) on the PATH, or --cross-compiler"
         ) from error
 
 

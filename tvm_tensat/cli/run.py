@@ -10,14 +10,19 @@ from typing import Any
 import numpy as np
 import tvm
 from numpy.typing import NDArray
-from tvm import relax
+from tvm import relax, rpc
 
 from tvm_tensat.cli.errors import CommandError, one_line
 from tvm_tensat.cli.files import check_writable
 from tvm_tensat.cli.signature import Signature, TensorSpec, read_signature
+from tvm_tensat.cost import Farm, MeasureError, Tracker
+from tvm_tensat.cost.remote import send
 from tvm_tensat.files import replacing
 
 Array = NDArray[Any]
+
+_SESSION_SECONDS = 3600.0
+"""When a run on a remote device takes longer, its server ends it."""
 
 
 def execute(args: argparse.Namespace) -> None:
@@ -29,13 +34,42 @@ def execute(args: argparse.Namespace) -> None:
         When it cannot be loaded, or its inputs do not fit.
     """
     check_writable(args.outputs)
-    machine, signature, device = load_library(args.library, args.device)
+    tracker = _tracker(args)
+    if tracker is None:
+        _run(args, *load_library(args.library, args.device))
+        return
+    try:
+        # Any machine has a CPU; the library says which device of the machine it is for.
+        with Farm(tracker).session(tvm.target.Target("llvm"), _SESSION_SECONDS) as (session, _):
+            _run(args, *load_library(args.library, args.device, session))
+    except MeasureError as error:
+        raise CommandError(str(error)) from error
+
+
+def _tracker(args: argparse.Namespace) -> Tracker | None:
+    if args.rpc_tracker is None and args.rpc_key is None:
+        return None
+    if args.rpc_tracker is None or args.rpc_key is None:
+        raise CommandError("--rpc-tracker and --rpc-key: expected both or none of them")
+    try:
+        return Tracker.at(args.rpc_tracker, args.rpc_key)
+    except ValueError as error:
+        raise CommandError(f"--rpc-tracker: {error}") from error
+
+
+def _run(args: argparse.Namespace, machine: Any, signature: Signature, device: Any) -> None:
     if args.inputs is not None:
         values = read_inputs(args.inputs, signature)
     else:
         values = [fill(spec, args.fill_mode, seed) for seed, spec in enumerate(signature.inputs)]
     operands = [tvm.runtime.tensor(value, device) for value in values]
-    outputs = [tensor.numpy() for tensor in _flat(machine["main"](*operands))]
+    if args.rpc_tracker is None:
+        result = machine["main"](*operands)
+    else:  # a tuple cannot be sent as a whole
+        machine.set_input("main", *operands)
+        machine.invoke_stateful("main")
+        result = machine.get_outputs("main")
+    outputs = [tensor.numpy() for tensor in _flat(result)]
 
     if args.outputs is not None:
         names = [spec.name for spec in signature.outputs]
@@ -48,7 +82,9 @@ def execute(args: argparse.Namespace) -> None:
         _print_time(machine, operands, device, args.repeat, args.number)
 
 
-def load_library(path: Path, device: str | None = None) -> tuple[Any, Signature, Any]:
+def load_library(
+    path: Path, device: str | None = None, session: rpc.RPCSession | None = None
+) -> tuple[Any, Signature, Any]:
     """Load a library that ``tvmc compile`` wrote.
 
     Parameters
@@ -56,6 +92,8 @@ def load_library(path: Path, device: str | None = None) -> tuple[Any, Signature,
     path : Path
     device : {"cpu", "cuda"}, optional
         By default what the library was compiled for.
+    session : RPCSession, optional
+        The connection to the machine on which to load it; by default this one.
 
     Returns
     -------
@@ -66,9 +104,13 @@ def load_library(path: Path, device: str | None = None) -> tuple[Any, Signature,
     if not path.is_file():
         raise CommandError(f"{path}: no such file; check the path, or compile the model first")
     try:
-        library = tvm.runtime.load_module(str(path.resolve()))
+        if session is None:
+            library = tvm.runtime.load_module(str(path.resolve()))
+        else:
+            library = send(session, path)
         # The signature is read on the CPU: the device is known only from it.
-        signature = read_signature(relax.VirtualMachine(library, tvm.cpu()), path)
+        device_of = tvm.device if session is None else session.device
+        signature = read_signature(relax.VirtualMachine(library, device_of("cpu", 0)), path)
     except (AttributeError, OSError, ValueError, RuntimeError) as error:
         if "loader of that name is not registered" in str(error):
             raise CommandError(
@@ -84,9 +126,9 @@ def load_library(path: Path, device: str | None = None) -> tuple[Any, Signature,
             f"--device {device}: {path} was compiled for {signature.device}; compile it for "
             f"{device}, or leave the option out"
         )
-    place = tvm.device(signature.device, 0)
+    place = device_of(signature.device, 0)
     if not place.exist:
-        raise CommandError(f"{path}: was compiled for {signature.device}, and none was found here")
+        raise CommandError(f"{path}: was compiled for {signature.device}, and the machine has none")
     return relax.VirtualMachine(library, place), signature, place
 
 

@@ -18,6 +18,8 @@ from typing import Any, Union
 from tvm_tensat.cli.errors import CommandError
 from tvm_tensat.passes.options import TensatOptions
 
+_SHARED = ("tuning_records", "cross_compiler", "rpc_tracker", "rpc_key")
+"""Options of the command that are the pass's too, unless it is given others."""
 _PREFIX = "tensat_option_"
 """Options of the pass are found in the parsed namespace under this prefix and their name."""
 
@@ -39,12 +41,12 @@ def tensat_options(args: argparse.Namespace) -> TensatOptions:
     """
     given = _given(args)
     flags = [_flag(name) for name in given]
-    if args.tensat_report is not None:
-        flags.append("--tensat-report")
+    plain = ("tensat_report", "rpc_tracker", "rpc_key")
+    flags += ["--" + name.replace("_", "-") for name in plain if getattr(args, name) is not None]
     if flags and not args.tensat:
         raise CommandError(f"{', '.join(flags)}: needs --tensat; add it, or leave the option out")
-    # Costs must be those of the kernels that are deployed, so the same records are the default.
-    return _options(given, tuning_records=args.tuning_records)
+    # Costs must be those of the kernels that are deployed, so what builds these is the default.
+    return _options(given, **{name: getattr(args, name) for name in _SHARED})
 
 
 def measuring_options(args: argparse.Namespace) -> TensatOptions:

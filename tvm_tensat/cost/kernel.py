@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import tvm
+from tvm_ffi import register_error
 
 
+@register_error  # so that it keeps its type when it passes through a pass, which is TVM's
 class MeasureError(Exception):
     """Measuring is impossible here, whatever the kernel: what fails and what to do."""
 

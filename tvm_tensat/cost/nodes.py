@@ -20,8 +20,10 @@ from numpy.typing import NDArray
 from tvm.target import Target
 
 from tvm_tensat.cost.fused import GraphKernel, as_kernel, is_measurable, signatures_in
-from tvm_tensat.cost.kernel import Measurement, StoreKey
+from tvm_tensat.cost.here import HERE
+from tvm_tensat.cost.kernel import Measurement, Setting, StoreKey
 from tvm_tensat.cost.measure import measure
+from tvm_tensat.cost.place import Place
 from tvm_tensat.cost.roofline import Roofline
 from tvm_tensat.cost.setting import setting_of
 from tvm_tensat.cost.signatures import KERNEL, count_weight_bytes, sign
@@ -59,6 +61,8 @@ class Device:
     tuning_records : Path or None
     measures : bool
         Whether kernels that the store does not have are measured; else only the input uses them.
+    place : Place
+        This machine, or a farm.
     """
 
     target: Target
@@ -66,6 +70,7 @@ class Device:
     store: CostStore | None
     tuning_records: Path | None = None
     measures: bool = True
+    place: Place = HERE
 
 
 class NodeCosts:
@@ -135,7 +140,7 @@ class NodeCosts:
         if device.store is None or not kernels:
             return
         if not device.measures:
-            setting = setting_of(device.target, device.tuning_records, self.weight_bytes)
+            setting = self._setting()
             keys = {kernel.key: StoreKey(kernel.key, setting) for kernel in kernels}
             known = device.store.get_many(list(keys.values()))
             for text, key in keys.items():
@@ -152,6 +157,7 @@ class NodeCosts:
             [as_kernel(kernel, self.language) for kernel in kernels],
             device.target,
             store=device.store,
+            place=device.place,
             tuning_records=device.tuning_records,
             model_bytes=self.weight_bytes,
             progress=show,
@@ -264,12 +270,16 @@ class NodeCosts:
         )
         return unknown[self.node_signature] & (self.graph.node_rule != FROM_INPUT)
 
+    def _setting(self) -> Setting:
+        device = self.device
+        return setting_of(device.target, device.tuning_records, self.weight_bytes, device.place)
+
     def _signatures_recorded(self) -> set[str] | None:
         """Return the signatures in the store's kernels of this setting; None without a store."""
         device = self.device
         if device.store is None:
             return None
-        setting = setting_of(device.target, device.tuning_records, self.weight_bytes)
+        setting = self._setting()
         return {
             text
             for key, known in device.store.get_setting(setting).items()

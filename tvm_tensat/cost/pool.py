@@ -43,13 +43,20 @@ class Worker:
         How much memory it may take; unlimited when None.
     tuning_records : str or None
         Path of the user's tuning records.
+    start : callable
+        Prepares the process; takes `memory_bytes`, `target` and `tuning_records`.
     """
 
     def __init__(
-        self, target: str, memory_bytes: int | None = None, tuning_records: str | None = None
+        self,
+        target: str,
+        memory_bytes: int | None = None,
+        tuning_records: str | None = None,
+        start: Callable[[int | None, str, str | None], None] = worker.start,
     ) -> None:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `close`)
         self._process = PopenWorker(stdout=self._stderr, stderr=self._stderr)
+        self._start_function = start
         self._start_arguments = (memory_bytes, target, tuning_records)
         self._thread = ThreadPoolExecutor(1)
 
@@ -83,7 +90,7 @@ class Worker:
         if self._process.is_alive():
             return
         try:
-            self._process.send(worker.start, self._start_arguments)
+            self._process.send(self._start_function, self._start_arguments)
             self._process.recv()
         except ChildProcessError as error:
             self._fail_to_start(self._last_words(0) or "it ended at once", error)
@@ -94,7 +101,8 @@ class Worker:
         self._process.kill()
         raise MeasureError(
             f"no measuring process can be started: {reason}; check that {sys.executable} can "
-            f"import tvm_tensat and that this machine has a device for {self._start_arguments[1]}"
+            "import tvm_tensat, and that this machine can build for (and, unless devices are "
+            f"remote, has a device for) {self._start_arguments[1]}"
         ) from error
 
     def _call(self, function: Callable[..., Any], args: tuple[Any, ...], timeout: float) -> Any:

@@ -15,9 +15,11 @@ from pathlib import Path
 import tvm
 from tvm import relax
 
+from tvm_tensat.cost.here import HERE
 from tvm_tensat.cost.kernel import Kernel
 from tvm_tensat.cost.machine import describe, runs_on_cpu
 from tvm_tensat.cost.measure import measure
+from tvm_tensat.cost.place import Place
 from tvm_tensat.cost.store import CostStore
 from tvm_tensat.cost.work import Work
 
@@ -70,10 +72,11 @@ class Roofline:
         target: tvm.target.Target,
         store: CostStore,
         *,
+        place: Place = HERE,
         tuning_records: Path | None = None,
         measures: bool = True,
     ) -> Roofline:
-        """Return constants measured on this machine with four small kernels, once for a store.
+        """Return constants measured at a place with four small kernels, once for a store.
 
         Takes seconds the first time. What cannot be measured, and what the store does not have
         where nothing is measured, keeps its documented constant.
@@ -81,13 +84,14 @@ class Roofline:
         Raises
         ------
         MeasureError
-            If no measuring process can be started.
+            If measuring is impossible; see `tvm_tensat.cost.measure`.
         """
         kernels = [_tiny(), _product(), _sum_of_two(), _exponentials()]
         times = measure(
             kernels,
             target,
             store=store,
+            place=place,
             tuning_records=tuning_records,
             stop=None if measures else lambda: True,
         )

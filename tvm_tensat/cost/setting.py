@@ -8,23 +8,24 @@ from pathlib import Path
 import tvm
 
 from tvm_tensat import schedule
+from tvm_tensat.cost.here import HERE
 from tvm_tensat.cost.kernel import Setting
-from tvm_tensat.cost.machine import describe, identity, runs_on_cpu, target_text
+from tvm_tensat.cost.machine import target_text
+from tvm_tensat.cost.place import Place
 
 METHOD = "rotation 2"
 """Version of how times are taken; it changes with everything in this folder that changes them."""
-_LEAST_ROTATION_BYTES = 24 << 20
-_MOST_ROTATION_BYTES = 64 << 20
 _LEAST_POWER = 20
 
 
-def rotation_bytes(target: tvm.target.Target, model_bytes: int | None = None) -> int:
+def rotation_bytes(
+    target: tvm.target.Target, model_bytes: int | None = None, place: Place = HERE
+) -> int:
     """Return how many bytes of weights a measurement rotates through.
 
     In a model whose weights exceed the last-level cache, weights come from memory; to measure that,
-    the rotation is twice the cache, within limits: at least 24 MiB, since a virtual machine's share
-    may be much smaller than what it sees, and at most 64 MiB, since filling takes time. In a
-    smaller model they stay in the cache, and the rotation is as large as its weights.
+    the rotation is about twice the cache. In a smaller model they stay in the cache, and the
+    rotation is as large as its weights.
 
     Parameters
     ----------
@@ -33,10 +34,10 @@ def rotation_bytes(target: tvm.target.Target, model_bytes: int | None = None) ->
     model_bytes : int, optional
         Size of all weights of the model that the kernels belong to, rounded up here to a power of
         two, so that models of about the same size share times. When None, larger than the cache.
+    place : Place, optional
+        Where the kernels run; this machine by default.
     """
-    cold = _MOST_ROTATION_BYTES
-    if runs_on_cpu(target):
-        cold = min(cold, max(_LEAST_ROTATION_BYTES, 2 * describe().cache_bytes))
+    cold = place.cold_bytes(target)
     if model_bytes is None:
         return cold
     return min(cold, 1 << max(_LEAST_POWER, (model_bytes - 1).bit_length()))
@@ -46,15 +47,16 @@ def setting_of(
     target: tvm.target.Target,
     tuning_records: Path | None = None,
     model_bytes: int | None = None,
+    place: Place = HERE,
 ) -> Setting:
-    """Return the setting in which kernels for this target are measured on this machine."""
+    """Return the setting in which kernels for this target are measured at a place."""
     return Setting(
         target=target_text(target),
         pipeline=schedule.fingerprint(),
         tuning_records="" if tuning_records is None else digest(tuning_records),
         tvm=tvm.__version__,
-        machine=identity(target),
-        method=f"{METHOD}, {rotation_bytes(target, model_bytes) >> 20} MiB",
+        machine=place.identity(target),
+        method=f"{METHOD}, {rotation_bytes(target, model_bytes, place) >> 20} MiB",
     )
 
 
@@ -74,9 +76,3 @@ def digest(path: Path) -> str:
         total.update(str(file.relative_to(path)).encode() + b"\0")
         total.update(hashlib.sha256(file.read_bytes()).digest())
     return total.hexdigest()
-
-
-def build_pipeline(target: tvm.target.Target, tuning_records: str | None) -> tvm.transform.Pass:
-    """Return the pipeline that kernels are built with: the one that models are built with."""
-    records = None if tuning_records is None else Path(tuning_records)
-    return schedule.build_pipeline(target, tuning_records=records)

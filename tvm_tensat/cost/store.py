@@ -81,13 +81,11 @@ class CostStore:
 
     def get_setting(self, setting: Setting) -> dict[str, Measurement]:
         """Return all that is known in a setting, by the kernel's key."""
-        with self._explained():
-            rows = self._database.execute(
-                "SELECT kernel, seconds, spread, repeats, error FROM measurements "
-                f"WHERE setting = (SELECT id FROM settings WHERE {_SETTING})",
-                astuple(setting),
-            )
-            return {kernel: Measurement(*values) for kernel, *values in rows}
+        rows = self.database.execute(
+            "SELECT kernel, seconds, spread, repeats, error FROM measurements WHERE setting = ?",
+            (self.setting_id(setting),),
+        )
+        return {kernel: Measurement(*values) for kernel, *values in rows}
 
     def put_many(self, measurements: Mapping[StoreKey, Measurement]) -> None:
         """Keep these measurements, all or none of them, in place of older ones of the same key."""

@@ -13,14 +13,16 @@ import statistics
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import tvm
 from tvm import relax
 
+from tvm_tensat.cost.kernel import Measurement
 from tvm_tensat.cost.machine import runs_on_cpu
-from tvm_tensat.cost.rotation import rotate
+from tvm_tensat.cost.rotation import Rotation, rotate
 from tvm_tensat.cost.sanity import gave_nan
-from tvm_tensat.cost.setting import build_pipeline
+from tvm_tensat.schedule import build_pipeline
 
 _SAMPLE_SECONDS = 1e-3
 """Calls shorter than this are timed several at once: the clock and the call cost microseconds."""
@@ -65,24 +67,34 @@ class Samples:
     spread: float
     count: int
 
+    def measurement(self) -> Measurement:
+        """Return what these samples say of a kernel."""
+        return Measurement(self.median, self.spread, self.count, None)
 
-_built: _Timer | None = None
 
+class Timer:
+    """A built rotation, loaded and ready to be called on its device.
 
-class _Timer:
-    """The built rotation of a kernel, ready to be called on its device."""
+    Parameters
+    ----------
+    machine : relax.VirtualMachine
+        Has the rotation's functions.
+    device : tvm.runtime.Device
+        Where they run.
+    rotation : Rotation
+    watched : bool
+        Whether they run on a core of this machine, in the thread that calls them.
+    """
 
-    def __init__(self, task: Task) -> None:
-        target = tvm.target.Target(task.target)
-        kernel = tvm.ir.load_json(task.module)
-        rotation = rotate(kernel, task.weights, task.rotation_bytes)
-        with target:
-            pipeline = build_pipeline(target, task.tuning_records)
-            executable = tvm.compile(rotation.module, target, relax_pipeline=pipeline)
-        self._on_cpu = runs_on_cpu(target)
-        self._device = tvm.cpu(0) if self._on_cpu else tvm.device(target.kind.name, 0)
-        self._machine = relax.VirtualMachine(executable, self._device)
-        self._arguments = [tvm.runtime.tensor(a, self._device) for a in rotation.activations]
+    def __init__(
+        self,
+        machine: relax.VirtualMachine,
+        device: tvm.runtime.Device,
+        rotation: Rotation,
+        watched: bool,
+    ) -> None:
+        self._machine, self._device, self._watched = machine, device, watched
+        self._arguments = [tvm.runtime.tensor(a, device) for a in rotation.activations]
         self._rotation = rotation
         self.copies = rotation.copies
 
@@ -106,10 +118,13 @@ class _Timer:
         """
         wall, own = time.perf_counter(), time.thread_time()
         seconds = self.seconds(function, number, 1)[0]
-        if not self._on_cpu:
+        if not self._watched:
             return seconds
         own, wall = time.thread_time() - own, time.perf_counter() - wall
         return seconds * min(1.0, own / wall)
+
+
+_built: Timer | None = None
 
 
 def start(memory_bytes: int | None, target: str, tuning_records: str | None) -> None:
@@ -118,29 +133,57 @@ def start(memory_bytes: int | None, target: str, tuning_records: str | None) -> 
     Builds and runs a first kernel, so that the time-outs of the others need not allow for what
     only the first one does, and so that a target that never works is no kernel's fault.
     """
+    restrain(memory_bytes)
+    _load(first_task(target, tuning_records)).seconds("single", 1, 1)
+
+
+def restrain(memory_bytes: int | None) -> None:
+    """Leave Ctrl-C to the parent, and take no more memory than this."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if memory_bytes is not None:
         with contextlib.suppress(ImportError, ValueError, OSError):
             import resource
 
             resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
+
+
+def first_task(target: str, tuning_records: str | None) -> Task:
+    """Return a kernel that works wherever any does."""
     x = relax.Var("x", relax.TensorType((4,), "float32"))
     builder = relax.BlockBuilder()
     with builder.function("main", [x]):
         with builder.dataflow():
             result = builder.emit_output(relax.op.nn.relu(x))
         builder.emit_func_output(result)
-    first = Task(tvm.ir.save_json(builder.get()), (False,), target, tuning_records, 0)
-    _Timer(first).seconds("single", 1, 1)
+    return Task(tvm.ir.save_json(builder.get()), (False,), target, tuning_records, 0)
+
+
+def build_rotation(task: Task) -> tuple[tvm.runtime.Executable, Rotation]:
+    """Build what a task says, with the pipeline that models are built with."""
+    target = tvm.target.Target(task.target)
+    rotation = rotate(tvm.ir.load_json(task.module), task.weights, task.rotation_bytes)
+    records = None if task.tuning_records is None else Path(task.tuning_records)
+    with target:
+        pipeline = build_pipeline(target, records)
+        return tvm.compile(rotation.module, target, relax_pipeline=pipeline), rotation
+
+
+def _load(task: Task) -> Timer:
+    """Build a kernel and load it on this machine's device."""
+    executable, rotation = build_rotation(task)
+    target = tvm.target.Target(task.target)
+    on_cpu = runs_on_cpu(target)
+    device = tvm.cpu(0) if on_cpu else tvm.device(target.kind.name, 0)
+    return Timer(relax.VirtualMachine(executable, device), device, rotation, watched=on_cpu)
 
 
 def build(task: Task, timeout: float) -> str | None:
     """Build a kernel and keep it in this process; return why it failed, or None."""
     global _built
     _built = None
-    with _deadline(timeout):
+    with deadline(timeout):
         try:
-            _built = _Timer(task)
+            _built = _load(task)
         except Exception as error:
             return one_line(error)
     return None
@@ -149,14 +192,14 @@ def build(task: Task, timeout: float) -> str | None:
 def run(repeats: int, timeout: float) -> Samples | str:
     """Time the kernel that `build` left here; return the samples, or why it failed."""
     assert _built is not None
-    with _deadline(timeout):
+    with deadline(timeout):
         try:
-            return _built.why_wrong() or _sample(_built, repeats)
+            return _built.why_wrong() or sample(_built, repeats)
         except Exception as error:
             return one_line(error)
 
 
-def _sample(timer: _Timer, repeats: int) -> Samples:
+def sample(timer: Timer, repeats: int) -> Samples:
     """Warm up, then sample until precise enough; again when something disturbed the machine."""
     once = timer.undisturbed_seconds("single", 1)
     # A kernel that takes this long spends next to nothing of it on bringing its weights in.
@@ -174,7 +217,7 @@ def _sample(timer: _Timer, repeats: int) -> Samples:
     return min(rounds, key=lambda samples: samples.median)
 
 
-def _round(timer: _Timer, function: str, copies: int, once: float, repeats: int) -> Samples:
+def _round(timer: Timer, function: str, copies: int, once: float, repeats: int) -> Samples:
     number = max(1, round(_SAMPLE_SECONDS / max(once, 1e-9)))
     samples: list[float] = []
     started = time.perf_counter()
@@ -203,7 +246,7 @@ def _standard_error(samples: list[float]) -> float:
 
 
 @contextlib.contextmanager
-def _deadline(seconds: float) -> Iterator[None]:
+def deadline(seconds: float) -> Iterator[None]:
     """End this process when the time is over.
 
     The pool's own time-out needs Python to run, which a kernel may never let it; an alarm does
