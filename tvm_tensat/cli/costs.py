@@ -128,7 +128,7 @@ def _prune(args: argparse.Namespace) -> None:
             "--setting, --other-versions"
         )
     CostStore(args.store, read_only=True).close()  # prune makes no store
-    with CostStore(args.store) as store:
+    with CostStore(args.store, read_only=args.dry_run) as store:
         count = prune(store, **conditions, dry_run=args.dry_run)
         left = len(store)
         if args.dry_run:
