@@ -37,6 +37,7 @@ from tvm_tensat.egraph import EGraph, Limits, explore
 from tvm_tensat.extraction import extract
 from tvm_tensat.extraction.egraph import problem_of
 from tvm_tensat.passes import TensatOptions, guard, side_by_side
+from tvm_tensat.passes.hardware import Hardware
 from tvm_tensat.passes.phases import Phases
 from tvm_tensat.passes.race import race
 from tvm_tensat.passes.search import Reader, Search
@@ -157,13 +158,15 @@ def timed(model: tvm.IRModule, modules: dict[str, tvm.IRModule], target: Target)
     names = list(modules)
     for start in range(0, len(names), BATCH):
         batch = {"input": model} | {name: modules[name] for name in names[start : start + BATCH]}
-        forms = side_by_side.build(batch, target, None, tvm.cpu())
-        runners = {name: form.runner("main", arguments) for name, form in forms.items()}
-        outputs = {name: guard.flatten(run()) for name, run in runners.items()}
+        forms = side_by_side.build(batch, target, None, Hardware(tvm.cpu(), target))
+        outputs = {
+            name: guard.flatten(form.runner("main", arguments)()) for name, form in forms.items()
+        }
         for name in batch:
             if difference := guard.difference(outputs["input"], outputs[name], depth):
                 sys.exit(f"{name} computes something else: {difference}")
-        found = race(runners, "main", tvm.cpu())
+        timers = {name: form.timer("main", arguments) for name, form in forms.items()}
+        found = race(timers, "main")
         input_seconds.append(found.seconds[0])
         ratios |= dict(zip(found.modules[1:], found.ratios[1:], strict=True))
     middle = statistics.median(input_seconds)
