@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.draw.support import boxes, cells, edges, overlapping, texts
@@ -13,6 +13,8 @@ from tvm_tensat.egraph import EGraph, explore
 
 COMMUTES = as_rule(Law((("add", "x", "y"),), (("add", "y", "x"),)), "commutes")
 NEUTRAL = as_rule(Law((("one", "x"),), ("x",)), "neutral")
+
+QUIET = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def explored(tree, *rules) -> tuple[EGraph, int]:
@@ -30,6 +32,7 @@ def trees(draw: st.DrawFn, depth: int = 4):
     return (name, *(draw(trees(depth - 1)) for _ in range(arity)))
 
 
+@QUIET
 @given(trees())
 def test_every_e_node_and_every_edge_is_drawn_once_and_nothing_overlaps(tree) -> None:
     graph, root = explored(tree, COMMUTES, NEUTRAL)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.draw.support import overlapping
 from tvm_tensat.draw.layered import Edge, layered
+
+QUIET = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @st.composite
@@ -32,6 +34,7 @@ def boxes_of(layout, widths, heights):
     return [(x, y, x + w, y + h) for x, y, w, h in zip(left, top, widths, heights, strict=True)]
 
 
+@QUIET
 @given(graphs())
 def test_boxes_of_an_acyclic_graph_do_not_overlap_and_edges_run_down(graph) -> None:
     widths, heights, edges = graph
@@ -50,6 +53,7 @@ def test_boxes_of_an_acyclic_graph_do_not_overlap_and_edges_run_down(graph) -> N
         assert all(a[1] <= b[1] + 1e-9 for a, b in itertools.pairwise(route))
 
 
+@QUIET
 @given(graphs())
 def test_edges_pass_beside_the_boxes_that_they_do_not_belong_to(graph) -> None:
     widths, heights, edges = graph
@@ -64,6 +68,7 @@ def test_edges_pass_beside_the_boxes_that_they_do_not_belong_to(graph) -> None:
             assert not [b for b in boxes if y0 + 1e-6 < b[3] and b[1] < y1 - 1e-6]
 
 
+@QUIET
 @given(graphs(cyclic=True))
 def test_cyclic_graphs_are_laid_out_too(graph) -> None:
     widths, heights, edges = graph

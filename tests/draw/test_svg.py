@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.draw.support import SVG, parsed, texts
 from tvm_tensat.draw import svg
 from tvm_tensat.draw.graph import Arrow, Cell, Node, draw_graph
+
+QUIET = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def test_markup_in_text_is_text() -> None:
@@ -22,6 +24,7 @@ def test_markup_in_text_is_text() -> None:
     assert not list(parsed(picture).iter(f"{SVG}script"))
 
 
+@QUIET
 @given(st.text())
 def test_any_text_gives_a_well_formed_document(line: str) -> None:
     cell = Cell(line, (line,), title=line)

@@ -164,7 +164,7 @@ class _Shape:
         node, found = self.node, []
         if node.caption is not None:
             middle, line = x + self.body / 2, y + self.height - 5
-            found.append(svg.rectangle(node.frame, x, y, self.body, self.height, " data-frame=''"))
+            found.append(svg.rectangle(node.frame, x, y, self.body, self.height))
             found.append(svg.text(node.caption, middle, line, "faint", svg.SMALL_SIZE))
         for cell, left in zip(node.cells, self.cell_left, strict=True):
             found += _cell(cell, x + left, y + self.cell_top)
