@@ -229,7 +229,9 @@ def convolution_of_joined_channels(x, y, w):
     channels = axis_of(conv, "data_layout", "C")
     if joined.axis != channels:
         refuse("not joined along the channels")
-    if prod(conv.sizes) >= prod(joined.sizes):
+    outputs = without(conv.shape, axis_of(conv, "out_layout", "N"))
+    inputs = without(joined.shape, axis_of(conv, "data_layout", "N"))
+    if prod(map(int, outputs)) >= prod(map(int, inputs)):
         refuse("the sum is larger than the joined input")
     extents = [x.shape[channels], y.shape[channels]]
     a, b = cut(w, extents, axis=axis_of(conv, "kernel_layout", "I"))

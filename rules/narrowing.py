@@ -18,6 +18,10 @@ so does one with strides: those come from strided convolutions (`convolution_for
 up through all residual sums of resnet50, where others read the whole (4,093 e-nodes and no
 saturation in 15 iterations; 2,223 and 8 without).
 
+A slice goes down the residual sums of a deep model, where attention needs all tokens and nothing is
+gained, as far as the iterations reach: 48 layers have 287 e-nodes more than their 5,386, and take
+all 15 iterations.
+
 Good for: heads that read one token of many (classifiers, the next token of a language model). The
 last layer's products after attention, and all norms and biases, are then computed for that token.
 """
