@@ -15,7 +15,9 @@ from tvm_tensat.cost import Farm
 from tvm_tensat.cost.remote import export, send
 
 # A device is held while forms are built, checked and raced; when this is over, its server ends it.
-SESSION_SECONDS = 1800.0
+# Until then a form that hangs there cannot be interrupted: TVM's client does not hear Ctrl-C while
+# it waits for an answer.
+SESSION_SECONDS = 900.0
 
 
 @dataclass(frozen=True)

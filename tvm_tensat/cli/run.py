@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -38,12 +39,16 @@ def execute(args: argparse.Namespace) -> None:
     if tracker is None:
         _run(args, *load_library(args.library, args.device))
         return
+    # TVM's client does not hear Ctrl-C while it waits for an answer, so Ctrl-C ends the process.
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         # Any machine has a CPU; the library says which device of the machine it is for.
         with Farm(tracker).session(tvm.target.Target("llvm"), _SESSION_SECONDS) as (session, _):
             _run(args, *load_library(args.library, args.device, session))
     except MeasureError as error:
         raise CommandError(str(error)) from error
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _tracker(args: argparse.Namespace) -> Tracker | None:
