@@ -15,6 +15,7 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,6 +23,7 @@ from tvm_tensat.egraph.language import Refusal, TensorInfo, TupleInfo, TypeInfo
 from tvm_tensat.egraph.rule import FLOAT
 from tvm_tensat.relax.evaluate import Value
 from tvm_tensat.relax.numpy_shapes import SHAPES
+from tvm_tensat.relax.types import numpy_dtype
 from tvm_tensat.verify.compiled import parameters
 from tvm_tensat.verify.example import Applied, Example, Operand
 from tvm_tensat.verify.values import SYMBOLS
@@ -99,12 +101,24 @@ def _constant(operand: Operand) -> Array:
 
 
 def _exactly(number: Any) -> int | Fraction:
-    if isinstance(number, (int, Fraction)):
-        return int(number) if isinstance(number, bool) else number
-    if not np.isfinite(number):
+    if isinstance(number, int):
+        return int(number)
+    if not isinstance(number, Fraction) and not np.isfinite(number):
         raise Refusal(f"{number} is no rational number")
-    exact = Fraction(float(number))
+    exact = number if isinstance(number, Fraction) else Fraction(float(number))
     return exact.numerator if exact.denominator == 1 else exact
+
+
+def _meant(number: Any, dtype: str) -> int | Fraction:
+    """Return the simplest fraction that a constant of a rule may be the rounded form of."""
+    exact = _exactly(number)
+    limits: Any = ml_dtypes.finfo(numpy_dtype(dtype))  # type: ignore[no-untyped-call]
+    unit = abs(exact) * Fraction(float(limits.eps))
+    for denominator in range(1, 1000):
+        fraction = Fraction(round(exact * denominator), denominator)
+        if abs(fraction - exact) <= unit:
+            return _exactly(fraction)
+    return exact
 
 
 def _map(function: Callable[..., Any], *arrays: Array) -> Array:
@@ -124,7 +138,7 @@ def _evaluate(operator: Any, operands: Sequence[Any]) -> Value:
         field: Value = operands[0][operator["index"]]
         return field
     if name == "scalar":
-        return _full((), operator["value"])
+        return _full((), _meant(operator["value"], str(operator["dtype"])))
     if any(key in ("x1", "x2") for key, _ in operator.attrs):
         raise Refusal(f"{name}: a number in place of an operand")
     if name in ARBITRARY:
@@ -310,7 +324,7 @@ def _batch_norm(operator: Any, operands: Sequence[Array]) -> Any:
     x, gamma, beta, mean, variance = operands
     axis = operator["axis"]
     shape = [x.shape[axis] if k == axis else 1 for k in range(x.ndim)]
-    spread = _exactly(operator["epsilon"]) + variance
+    spread = _meant(operator["epsilon"], "float64") + variance
     root = _map(lambda number: _arbitrary("relax.sqrt", [number]), spread)
     one, zero = _full(mean.shape, 1), _full(mean.shape, 0)
     gamma, beta = (gamma if operator["scale"] else one), (beta if operator["center"] else zero)
