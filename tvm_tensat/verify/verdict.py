@@ -54,7 +54,7 @@ class Counterexample:
             return "\n".join([*head, f"# on {self.example.operands}, {self.example.attrs}"]) + "\n"
         imports = ["import ml_dtypes", "import numpy as np", "import tvm", "from tvm import relax"]
         script = "\n".join(
-            line.removeprefix("# ") if line.startswith("# from tvm.script import") else line
+            line.removeprefix("# ") if line.startswith("# from ") else line
             for line in self.module.script().splitlines()
         )
         arrays = ",\n".join("    " + _array(value) for value in self.inputs)
