@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tvm_tensat.egraph.language import Refusal
 from tvm_tensat.egraph.rule import EXACT, REAL, rule
 from tvm_tensat.rules import operators as op
+from tvm_tensat.rules.common import of_many
 from tvm_tensat.rules.operators import add, multiply, operator, relu
 from tvm_tensat.verify import Example, apply, constant, tensor
 from tvm_tensat.verify.compiled import both_sides, run
@@ -27,7 +30,6 @@ CASES = {
         [tensor(1, 5, 4, 3), tensor(2, 2, 3, 5)],
         {"data_layout": "NHWC", "kernel_layout": "HWIO"},
     ),
-    "conv2d of nothing": (op.conv2d, [tensor(1, 2, 0, 4), tensor(3, 2, 1, 1)], {}),
     "max_pool2d": (op.max_pool2d, [IMAGE], POOL),
     "avg_pool2d": (op.avg_pool2d, [IMAGE], POOL),
     "avg_pool2d with padding": (op.avg_pool2d, [IMAGE], POOL | {"count_include_pad": True}),
@@ -55,8 +57,6 @@ def law_of(apply_operator, count):
         term = apply_operator(*terms)
         yield term
         yield term
-
-    from tvm_tensat.rules.common import of_many
 
     return of_many(count, keeps=EXACT)(body)
 
@@ -104,9 +104,27 @@ def test_integers_are_refused_for_they_wrap_around(dtype):
 
 
 def _any_dtype(example):
-    from dataclasses import replace
-
     return replace(example, rule=replace(example.rule, dtypes=()))
+
+
+def test_a_convolution_of_no_pixels_is_empty():
+    """TVM gives it a type, but has no kernel for it."""
+    example = Example(law_of(op.conv2d, 2), (tensor(1, 2, 0, 4), tensor(3, 2, 1, 1)))
+    sought, _, _ = evaluate_sides(apply(example), example, draw_rationals(example, seed=0))
+    assert sought[0].shape == (1, 3, 0, 4)
+
+
+@rule(keeps=REAL)
+def third_of_three(x):
+    """Three thirds are the whole, although no float is a third."""
+    yield add(add(x, x), x)
+    yield op.divide(x, op.scalar(1 / 3, x.dtype))
+
+
+def test_a_constant_stands_for_the_fraction_that_it_rounds():
+    example = Example(third_of_three, (tensor(4),))
+    sides = evaluate_sides(apply(example), example, draw_rationals(example, seed=0))
+    assert equal(sides[0][0], sides[1][0])
 
 
 def test_a_division_by_zero_is_refused():

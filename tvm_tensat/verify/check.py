@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import tvm
 
-from tvm_tensat.egraph.language import Refusal
+from tvm_tensat.egraph.language import Refusal, TensorInfo, TupleInfo
 from tvm_tensat.egraph.rule import EXACT, FLOAT, Rule
 from tvm_tensat.relax.language import RelaxLanguage
 from tvm_tensat.relax.types import numpy_dtype
-from tvm_tensat.verify.compiled import Array, both_sides, inputs, parameters, run
+from tvm_tensat.verify.compiled import Array, both_sides, inputs, run
 from tvm_tensat.verify.example import Applied, Example, apply, tensors
 from tvm_tensat.verify.instances import draw_examples
 from tvm_tensat.verify.rational import draw_rationals, equal, evaluate_sides
@@ -125,7 +125,7 @@ class _Checks:
             return None
         arrays = [
             value.astype(np.float64).astype(numpy_dtype(operand.dtype))
-            for value, operand in zip(values, parameters(static), strict=True)
+            for value, operand in zip(values, tensors(static.operands), strict=True)
         ]
         return _shown(example, "the sides differ over the rational numbers", module, arrays)
 
@@ -149,6 +149,8 @@ class _Checks:
             else:
                 return None
         except Exception:  # a kernel that TVM cannot build, or a result that it leaves open
+            return None
+        if not _typed_as_inferred(applied, sought):
             return None
         differ = differing_bits if exact else differing_numbers
         for left, right in zip(sought, made, strict=True):
@@ -185,6 +187,18 @@ def _kind(example: Example) -> str:
     words |= {"empty" for extent in extents if extent == 0}
     words |= {"unit" for extent in extents if extent == 1}
     return " ".join(sorted(words))
+
+
+def _typed_as_inferred(applied: Applied, sought: list[Array]) -> bool:
+    """Whether TVM's kernels gave the dtypes that it infers: of bfloat16, batch_norm is float32."""
+    pending, dtypes = [applied.language.info(term.type) for term in applied.sources], []
+    while pending:
+        info = pending.pop(0)
+        if isinstance(info, TupleInfo):
+            pending = [*info.fields, *pending]
+        elif isinstance(info, TensorInfo):
+            dtypes.append(info.dtype)
+    return dtypes == [array.dtype.name for array in sought]
 
 
 def _divides_integers(applied: Applied) -> bool:

@@ -18,8 +18,9 @@ from tvm_tensat.egraph.language import DimLike, Refusal, TensorInfo, TupleInfo, 
 from tvm_tensat.egraph.rule import FLOAT, Rule, Term, preorder
 from tvm_tensat.relax.language import RelaxLanguage
 from tvm_tensat.relax.types import dim_of
-from tvm_tensat.verify.example import Example, Given, Operand, symbol
-from tvm_tensat.verify.proposals import Known, Mood, Size, Sketch, propose
+from tvm_tensat.verify.example import Example, Given, Operand, symbol, tensors
+from tvm_tensat.verify.mood import Known, Mood, Size, Sketch
+from tvm_tensat.verify.proposals import propose
 
 DTYPES = ("float32", "float16", "bfloat16", "float64", "int8", "int32", "int64", "bool")
 
@@ -117,6 +118,10 @@ class _Drawing:
             alike = own if self.mood.chance(0.95) else []
             attrs += own
             operands += [self._given(v) for v in ((*shared, *others) if copy == 0 else others)]
+        known = {e for o in tensors(operands) for e in o.shape if isinstance(e, str)}
+        asked = {e for each in attrs for e in each.get("shape", ()) if isinstance(e, str)}
+        if not asked <= known:
+            raise Refusal("a symbolic dimension that no operand has")
         return Example(self.rule, tuple(operands), tuple(attrs))
 
     def _visit(

@@ -8,90 +8,12 @@ often need two attributes or two shapes to be equal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from math import prod
-from random import Random
-from typing import Any, TypeAlias
+from typing import Any
 
-Size: TypeAlias = int | str
-Shape: TypeAlias = tuple[Size, ...]
-
-
-@dataclass(frozen=True)
-class Sketch:
-    """A tensor's shape, symbolic dimensions by name, and dtype."""
-
-    shape: Shape
-    dtype: str
-
-
-Known: TypeAlias = "Sketch | tuple[Sketch, ...]"
-Proposal: TypeAlias = "tuple[list[Known], dict[str, Any]]"
-
-
-@dataclass
-class Mood:
-    """The choices that an example repeats.
-
-    Parameters
-    ----------
-    random : Random
-    dtype : str
-    extents : tuple of int or str
-        What dimensions are drawn from.
-
-    Attributes
-    ----------
-    given : mapping
-        Attributes that the rule gives to the operator at hand.
-    plain : bool
-        Nothing is broadcast.
-    """
-
-    random: Random
-    dtype: str
-    extents: tuple[Size, ...]
-    given: Mapping[str, Any] = field(init=False, default_factory=dict)
-    plain: bool = field(init=False)
-    rank: int = field(init=False)
-    axis: int = field(init=False)
-    kept: dict[str, Any] = field(init=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.plain = self.chance(0.35)
-        self.rank = self.random.choice((1, 2, 2, 3, 3, 4))
-        self.axis = self.random.choice((-1, 0, 1, -2, 2))
-
-    def extent(self) -> Size:
-        """Draw a dimension."""
-        return self.random.choice(self.extents)
-
-    def number(self, most: int = 4) -> int:
-        """Draw a dimension that is a number and not zero."""
-        return self.random.choice([e for e in self.extents if isinstance(e, int) and e] or [most])
-
-    def shape(self, rank: int | None = None) -> Shape:
-        """Draw a shape."""
-        return tuple(self.extent() for _ in range(self.rank if rank is None else rank))
-
-    def chance(self, share: float) -> bool:
-        """Draw whether something happens."""
-        return self.random.random() < share
-
-    def again(self, what: str, draw: Callable[[], Any], share: float = 0.85) -> Any:
-        """Draw what the example mostly repeats."""
-        if what not in self.kept or not self.chance(share):
-            value = draw()
-            self.kept.setdefault(what, value)
-            return value
-        return self.kept[what]
-
-    def axis_of(self, rank: int) -> int:
-        """Draw an axis, mostly the example's; it may be counted from the end."""
-        if -rank <= self.axis < rank and self.chance(0.8):
-            return self.axis
-        return self.random.randrange(-rank, rank) if rank else 0
+from tvm_tensat.verify.mood import Known, Mood, Proposal, Shape, Sketch
+from tvm_tensat.verify.proposals_of_images import conv2d, pool2d
 
 
 def propose(name: str, operands: Sequence[Known | None], mood: Mood, parent: str) -> Proposal:
@@ -232,88 +154,6 @@ def _matmul(operands: Sequence[Known | None], mood: Mood) -> Proposal:
         own = left.shape[:-2] if mood.chance(0.4) else ()
         right = Sketch((inner,) if mood.chance(0.04) else (*own, inner, columns), dtype)
     return [left, right], {}
-
-
-_LAYOUTS = (("NCHW", "OIHW"), ("NCHW", "OIHW"), ("NHWC", "HWIO"))
-
-
-def _layouts(mood: Mood) -> tuple[str, str]:
-    """Draw layouts of images and kernels, the rule's where it gives them."""
-    data = mood.given.get("data_layout", mood.given.get("layout"))
-    fitting = [pair for pair in _LAYOUTS if data in (None, pair[0])] or list(_LAYOUTS)
-    layouts: tuple[str, str] = mood.again("layouts", lambda: mood.random.choice(fitting), share=1.0)
-    return layouts
-
-
-def _place(letters: str, sizes: dict[str, Size]) -> Shape:
-    return tuple(sizes[letter] for letter in letters)
-
-
-def _image(mood: Mood, layout: str, channels: Size) -> Shape:
-    pixels = mood.again("pixels", lambda: mood.random.choice(((5, 4), (4, 4), (6, 5))), share=1.0)
-    batch = mood.again("images", lambda: mood.random.choice((1, 2, mood.extent())))
-    return _place(layout, {"N": batch, "C": channels, "H": pixels[0], "W": pixels[1]})
-
-
-def _conv2d(operands: Sequence[Known | None], mood: Mood) -> Proposal:
-    pick = mood.random.choice
-    data, kernel_layout = _layouts(mood)
-    groups = 1
-    if data == "NCHW":
-        groups = mood.again("groups", lambda: pick((1, 1, 1, 2, 4)), share=0.97)
-    windows = ((1, 1), (1, 1), (3, 3), (1, 3), (2, 2))
-    window = mood.again("window", lambda: pick(windows), share=0.75)
-    attrs = {
-        "data_layout": data,
-        "kernel_layout": kernel_layout,
-        "groups": groups,
-        "strides": mood.again("strides", lambda: pick(((1, 1), (1, 1), (2, 2), (2, 1))), 0.95),
-        "padding": _padding(window, mood),
-        "dilation": mood.again("dilation", lambda: pick(((1, 1), (1, 1), (1, 1), (2, 1))), 0.95),
-    }
-    x, w = operands
-    dtype = next((k.dtype for k in operands if isinstance(k, Sketch)), mood.dtype)
-    if isinstance(x, Sketch) and len(x.shape) == 4:
-        channels = x.shape[data.index("C")]
-    elif isinstance(w, Sketch) and len(w.shape) == 4:
-        inputs = w.shape[kernel_layout.index("I")]
-        channels = inputs * groups if isinstance(inputs, int) else inputs
-    else:
-        channels = groups * mood.again("inputs", lambda: mood.random.choice((1, 2, 3)))
-    if not isinstance(x, Sketch):
-        x = Sketch(_image(mood, data, channels), dtype)
-    if not isinstance(w, Sketch):
-        inputs = channels // groups if isinstance(channels, int) else channels
-        outputs = groups * mood.again("outputs", lambda: pick((1, 2, 3)), share=0.7)
-        extents = {"O": outputs, "I": inputs, "H": window[0], "W": window[1]}
-        w = Sketch(_place(kernel_layout, extents), dtype)
-    return [x, w], attrs
-
-
-def _padding(window: tuple[int, int], mood: Mood) -> tuple[int, int, int, int]:
-    """Draw a padding: none, one that keeps the extents, or an uneven one."""
-    way = mood.again(
-        "padding", lambda: mood.random.choice(("none", "none", "same", "uneven")), 0.95
-    )
-    rows, columns = window
-    same = ((rows - 1) // 2, (columns - 1) // 2, rows // 2, columns // 2)
-    ways: dict[str, tuple[int, int, int, int]] = {"none": (0, 0, 0, 0), "same": same}
-    return ways.get(way, (1, 0, 2, 1))
-
-
-def _pool2d(operands: Sequence[Known | None], mood: Mood) -> Proposal:
-    layout = _layouts(mood)[0]
-    pick = mood.random.choice
-    attrs = {
-        "layout": layout,
-        "pool_size": mood.again("pool", lambda: pick(((2, 2), (3, 3), (1, 2)))),
-        "strides": mood.again("strides", lambda: pick(((1, 1), (2, 2), (2, 1)))),
-        "padding": mood.again(
-            "pool_padding", lambda: pick(((0, 0, 0, 0), (0, 0, 0, 0), (1, 1, 1, 1)))
-        ),
-    }
-    x = operands[0]
-    return [x if x is not None else Sketch(_image(mood, layout, mood.extent()), mood.dtype)], attrs
 
 
 # -- one operand -----------------------------------------------------------------------------------
@@ -464,9 +304,9 @@ _PROPOSALS: dict[str, Callable[[Sequence[Known | None], Mood], Proposal]] = {
     "get": _get,
     "relax.split": _split,
     "relax.matmul": _matmul,
-    "relax.nn.conv2d": _conv2d,
-    "relax.nn.max_pool2d": _pool2d,
-    "relax.nn.avg_pool2d": _pool2d,
+    "relax.nn.conv2d": conv2d,
+    "relax.nn.max_pool2d": pool2d,
+    "relax.nn.avg_pool2d": pool2d,
     "relax.nn.softmax": _softmax,
     "relax.nn.log_softmax": _softmax,
     "relax.permute_dims": _permute_dims,

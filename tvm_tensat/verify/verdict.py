@@ -54,8 +54,8 @@ class Counterexample:
             return "\n".join([*head, f"# on {self.example.operands}, {self.example.attrs}"]) + "\n"
         imports = ["import ml_dtypes", "import numpy as np", "import tvm", "from tvm import relax"]
         script = "\n".join(
-            line.removeprefix("# ") if line.startswith("# from tvm.script import") else line
-            for line in self.module.script().splitlines()
+            line.removeprefix("# ") if line.startswith("# from ") else line
+            for line in _text(self.module).splitlines()
         )
         arrays = ",\n".join("    " + _array(value) for value in self.inputs)
         program = [
@@ -80,6 +80,12 @@ class Counterexample:
             for name, side in (("sought", self.sought), ("made", self.made))
         ]
         return "\n".join([*head, *imports, script, "", *program, *results]) + "\n"
+
+
+def _text(module: tvm.IRModule) -> str:
+    """Return a module as text, constants that TVMScript cannot write in front."""
+    text: str = module.script()
+    return module.script(show_meta=True) if "metadata[" in text else text
 
 
 def _array(value: Array) -> str:

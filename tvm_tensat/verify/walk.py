@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from tvm_tensat.egraph.rule import Term
 from tvm_tensat.relax.evaluate import Value, evaluate
-from tvm_tensat.relax.types import numpy_dtype
-from tvm_tensat.verify.example import Applied, Example, Given, Operand
+from tvm_tensat.verify.example import Applied, Example, Given
 
 Array = NDArray[Any]
 
@@ -32,22 +31,19 @@ def compute_sides(
     example: Example,
     values: Sequence[Array],
     compute: Callable[[Any, Sequence[Value]], Value],
-    constant: Callable[[Operand], Array],
 ) -> tuple[list[Value], list[Value]]:
     """Compute what was sought and what replaces it.
 
     Parameters
     ----------
     values : sequence of array
-        Of `tvm_tensat.verify.compiled.parameters`.
+        Of the example's tensors, in order.
     compute : callable
         An operator on the values of its operands.
-    constant : callable
-        The value of a constant of rank 0.
     """
     drawn = iter(values)
     known: dict[int, Value] = {
-        id(variable): _operand(operand, drawn, constant)
+        id(variable): _operand(operand, drawn)
         for variable, operand in zip(applied.variables, example.operands, strict=True)
     }
 
@@ -61,10 +57,10 @@ def compute_sides(
     return sought, [visit(term) for term in applied.targets]
 
 
-def _operand(operand: Given, drawn: Iterator[Array], constant: Callable[[Operand], Array]) -> Value:
+def _operand(operand: Given, drawn: Iterator[Array]) -> Value:
     if isinstance(operand, tuple):
-        return tuple(_operand(each, drawn, constant) for each in operand)
-    return next(drawn) if operand.value is None or operand.shape else constant(operand)
+        return tuple(_operand(each, drawn) for each in operand)
+    return next(drawn)
 
 
 def run_by_numpy(
@@ -77,13 +73,7 @@ def run_by_numpy(
     Refusal
         When TVM's result is not determined, such as that of an integer divided by zero.
     """
-    sought, made = compute_sides(
-        applied,
-        example,
-        values,
-        evaluate,
-        lambda operand: np.asarray(operand.value).astype(numpy_dtype(operand.dtype)),
-    )
+    sought, made = compute_sides(applied, example, values, evaluate)
     return _flat(sought), _flat(made)
 
 
