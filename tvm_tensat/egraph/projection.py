@@ -18,7 +18,8 @@ def project_tuples(graph: EGraph) -> Ints:
     Returns
     -------
     (e-nodes,) int64
-        The fields that were merged with an operand.
+        A field and a tuple that contains what it stands for lie on a cycle; the newer of each two.
+        A tuple of the fields of a product that was cut in two must not hide those fields.
     """
     projected: list[Ints] = [np.empty(0, np.int64)]
     while True:
@@ -32,7 +33,7 @@ def project_tuples(graph: EGraph) -> Ints:
         source = graph.children(of_field, 1)[:, 0]
         left, right = join(source, graph.node_class[of_tuple], limit=len(rows) * 100)
         operand = graph.operands[graph.node_start[of_tuple[right]] + field[taken[left]]]
-        projected.append(of_field[left])
+        projected.append(np.maximum(of_field[left], of_tuple[right]))
         if not graph.union(of_field[left], operand, PROJECTION - of_tuple[right]):
             break
         graph.rebuild()
