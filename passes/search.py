@@ -286,6 +286,8 @@ class Search:
                 start=self._choice,
                 progress=progress,
             )
+        if pool[-1].status.endswith("interrupted"):
+            raise KeyboardInterrupt
         return [
             self.evaluate(rows_of[member.choice[member.choice >= 0]], exact=True) for member in pool
         ]

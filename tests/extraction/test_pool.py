@@ -122,3 +122,14 @@ def test_a_pool_without_sense_is_refused(wrong):
     problem = make_problem([(0, 1.0, [])], [0], 1)
     with pytest.raises(ExtractionError, match="a pool needs"):
         extract_pool(problem, **({"count": 2} | wrong))
+
+
+def test_ctrl_c_keeps_what_was_found_and_is_told(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setattr(pool, "run_in_process", interrupted)
+    problem = make_problem([(0, 1.0, []), (0, 1.01, [])], roots=[0], class_count=1)
+    [member] = extract_pool(problem, 3)
+    assert member.status == "optimal, then interrupted"

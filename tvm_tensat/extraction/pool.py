@@ -75,7 +75,8 @@ def extract_pool(
     Returns
     -------
     list of Solution
-        In the order in which they were found: the first as `extract` returns it. A later one has
+        In the order in which they were found: the first as `extract` returns it. After Ctrl-C the
+        last one's status ends in ``"interrupted"``. A later one has
         the status ``"optimal"`` when it is the cheapest that differs so from those before it;
         its bound holds for such extractions only. Fewer than `count` when there are no more within
         `most_cost`, or time is up.
@@ -118,7 +119,7 @@ def extract_pool(
                 Solution(choice, cost, bound, (cost - bound) / cost, status, seconds, "ilp")
             )
     except KeyboardInterrupt:
-        pass
+        pool[-1] = replace(pool[-1], status=pool[-1].status + ", then interrupted")
     finally:
         messages.close()
     return pool
