@@ -63,7 +63,8 @@ def test_kernels_are_measured_there_and_recorded(device, tmp_path: Path) -> None
     again = optimize(
         module, LLVM, **settings, **options(tracker), costs="recorded", strict=True
     ).report.blocks[0]
-    assert again.kernels_measured == 0 and again.kernels_recorded == first.kernels_measured
+    assert again.kernels_measured == 0 < again.kernels_recorded <= first.kernels_measured
+    assert again.cost_after == pytest.approx(first.cost_after)
     assert again.cost_after == pytest.approx(first.cost_after)
     assert server.sessions() == sessions
 

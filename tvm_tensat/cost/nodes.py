@@ -237,7 +237,7 @@ class NodeCosts:
         """Return the seconds of each e-node, (nodes,) float64; inf where there is no time."""
         values = self._estimate * self._scales()
         kernel = self._kind == KERNEL
-        if self.device.store is not None and self.device.measures:
+        if self.device.store is not None:
             values[kernel] *= OPTIMISM
         for number, times in self._anchored.items():
             values[number] = median(times.values())
