@@ -15,6 +15,7 @@ from tvm_tensat.cost import CostStore, Farm, MeasureError, Tracker
 from tvm_tensat.cost.here import HERE
 from tvm_tensat.cost.machine import describe, target_text
 from tvm_tensat.cost.nodes import Device
+from tvm_tensat.cost.place import Place
 from tvm_tensat.cost.roofline import Roofline
 from tvm_tensat.egraph import Memo
 from tvm_tensat.passes.hardware import device_here
@@ -66,6 +67,7 @@ class Run:
         self.target = Target.current(allow_none=True) or self.default_target()
         report.target = target_text(self.target)
         self.farm = _farm(options)
+        self.place: Place = self.farm or HERE
 
     def default_target(self) -> Target:
         """Return this machine's CPU, and say so."""
@@ -78,7 +80,8 @@ class Run:
         if not any(plan.segments for plan in plans.values()):
             self.report.reasons.append("no dataflow block with operators to rewrite")
             return module
-        forms = self.rewrite(plans)
+        with self.place.kept():
+            forms = self.rewrite(plans)
         if not forms:
             self.report.reasons.append(f"no form was found that is {LEAST_GAIN:.1%} cheaper")
             return module
@@ -88,9 +91,10 @@ class Run:
 
     def fill_store(self, module: tvm.IRModule) -> None:
         """Measure what `optimize` would measure, and return no module."""
-        device = self.real_device()
-        for _, _, explored in self.explored(self.plan(module), device):
-            self.report.blocks.append(explored.fill_store())
+        with self.place.kept():
+            device = self.real_device()
+            for _, _, explored in self.explored(self.plan(module), device):
+                self.report.blocks.append(explored.fill_store())
 
     # -- rewriting ---------------------------------------------------------------------------
 
@@ -168,18 +172,17 @@ class Run:
         if self.farm is None and device_here(self.target) is None:
             raise MeasureError(f"no {self.target.kind.name} device on this machine")
         options = self.options
-        place = self.farm or HERE
         store = CostStore(options.cost_store)
         measures = options.costs == "measured"
         with self.phases("calibrate"):
             line = Roofline.calibrated(
                 self.target,
                 store,
-                place=place,
+                place=self.place,
                 tuning_records=options.tuning_records,
                 measures=measures,
             )
-        return Device(self.target, line, store, options.tuning_records, measures, place)
+        return Device(self.target, line, store, options.tuning_records, measures, self.place)
 
     def finish(
         self, module: tvm.IRModule, plans: dict[str, FunctionPlan], written: Written

@@ -8,12 +8,14 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import psutil
 import pytest
 import tvm
 from tvm import relax
 
 from tests.cost.kernels import TARGET, calling, kernel, matmul, relu, tensor
 from tvm_tensat.cost import CostStore, MeasureError, Measurement, measure
+from tvm_tensat.cost.here import HERE
 from tvm_tensat.cost.machine import target_text
 from tvm_tensat.cost.pool import Stopped, Worker, machine_lock
 from tvm_tensat.cost.worker import Task, build
@@ -225,3 +227,16 @@ def test_builders_share_the_machine_and_a_timer_has_it_alone(
         assert not free(exclusive=False)
         assert not free(exclusive=True)
     assert free(exclusive=True)
+
+
+def test_processes_are_kept_between_two_calls_and_ended_after_them():
+    store = CostStore(Path(":memory:"))
+    with HERE.kept():
+        pids = []
+        for size in (24, 40):
+            [time] = measure([relu(size)], TARGET, store=store, workers=1)
+            assert time.error is None
+            [worker] = HERE._idle
+            pids.append(worker._process._proc.pid)
+        assert pids[0] == pids[1] and psutil.pid_exists(pids[0])
+    assert HERE._idle is None and not psutil.pid_exists(pids[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 import tvm
@@ -56,6 +56,10 @@ class Farm:
         last-level caches have 12 MiB at most, and weights must be sent to each.
         """
         return LEAST_ROTATION_BYTES if runs_on_cpu(target) else MOST_ROTATION_BYTES
+
+    def kept(self) -> AbstractContextManager[None]:
+        """Keep nothing: devices are there for others between two calls of `measure`."""
+        return nullcontext()
 
     def measure(
         self, tasks: Mapping[StoreKey, Task], limits: Limits, stop: Callable[[], bool]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import psutil
 import tvm
@@ -15,13 +15,28 @@ from tvm_tensat.cost.pool import Stopped, Worker, machine_lock, wait
 from tvm_tensat.cost.worker import Samples, Task, build, run
 
 
-@dataclass(frozen=True)
 class Here:
     """The CPU of this machine, or its device 0 of the target's kind.
 
     A `tvm_tensat.cost.place.Place`. Kernels are built and timed in the same processes; while one is
     timed nothing else runs.
     """
+
+    def __init__(self) -> None:
+        self._idle: list[Worker] | None = None  # None while no processes are kept
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Keep processes from one call of `measure` to the next."""
+        if self._idle is not None:
+            yield
+            return
+        self._idle = []
+        try:
+            yield
+        finally:
+            idle, self._idle = self._idle, None
+            _end(idle)
 
     def identity(self, target: tvm.target.Target) -> str:
         """Return what changes a kernel's time on this machine."""
@@ -44,20 +59,38 @@ class Here:
         first = next(iter(tasks.values()))
         # A GPU's driver reserves far more memory than it uses.
         limit = memory if runs_on_cpu(tvm.target.Target(first.target)) else None
-        pool = [Worker(first.target, limit, first.tuning_records) for _ in range(count)]
+        pool = self._take(count, first)
+        pool += [
+            Worker(first.target, limit, first.tuning_records) for _ in range(count - len(pool))
+        ]
         try:
             for batch in _batches(tasks.items(), count):
                 yield from _measure_batch(batch, pool, limits, stop)
+            if self._idle is not None:
+                self._idle += pool
+                pool = []
         except Stopped:
             return
         finally:
-            for worker in pool:
-                worker.kill()
-            for worker in pool:
-                worker.close()
+            _end(pool)
+
+    def _take(self, count: int, task: Task) -> list[Worker]:
+        """Return processes that were kept and serve for this task, at most so many."""
+        idle = self._idle or []
+        serving = [w for w in idle if w.serves(task.target, task.tuning_records)][:count]
+        for worker in serving:
+            idle.remove(worker)
+        return serving
 
 
 HERE = Here()
+
+
+def _end(workers: Sequence[Worker]) -> None:
+    for worker in workers:
+        worker.kill()
+    for worker in workers:
+        worker.close()
 
 
 def _measure_batch(

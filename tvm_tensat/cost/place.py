@@ -7,6 +7,7 @@ behind TVM's RPC tracker.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -61,6 +62,9 @@ class Place(Protocol):
 
     def cold_bytes(self, target: tvm.target.Target) -> int:
         """Return how many bytes of weights push each other out of the device's caches."""
+
+    def kept(self) -> AbstractContextManager[None]:
+        """Keep what takes long to start from one call of `measure` to the next."""
 
     def measure(
         self, tasks: Mapping[StoreKey, Task], limits: Limits, stop: Callable[[], bool]

@@ -60,6 +60,10 @@ class Worker:
         self._start_arguments = (memory_bytes, target, tuning_records)
         self._thread = ThreadPoolExecutor(1)
 
+    def serves(self, target: str, tuning_records: str | None) -> bool:
+        """Whether it builds for this target with these records."""
+        return self._start_arguments[1:] == (target, tuning_records)
+
     def start(self) -> Future[None]:
         """Start the process if it is not there; fails with `MeasureError`."""
         return self._thread.submit(self._start)
