@@ -112,26 +112,30 @@ WIDER = {  # dtype -> the dtypes of results that TVM's products and convolutions
 }
 
 
-def _need_wider(a: Term, b: Term, result: Term) -> None:
+def _need_wider(a: Term, b: Term, copies: tuple[Term, Term], result: Term) -> None:
     if a.dtype != b.dtype or result.dtype not in WIDER.get(a.dtype, ()):
         refuse("operands of two dtypes, or none that accumulates in the result's")
+    if any(copy.dtype != result.dtype for copy in copies):
+        refuse("a copy has another dtype than the result")
 
 
 @rule(keeps=EXACT, dtypes=ANY)
 def product_of_casts(a, b):
     """A product of wider copies is a product with a wider result."""
-    product = matmul(astype(a), astype(b))
+    copies = astype(a), astype(b)
+    product = matmul(*copies)
     yield product
     need_an_input(a, b)
-    _need_wider(a, b, product)
+    _need_wider(a, b, copies, product)
     yield product.on(a, b)
 
 
 @rule(keeps=EXACT, dtypes=ANY)
 def convolution_of_casts(x, w):
     """A convolution of wider copies is a convolution with a wider result."""
-    conv = conv2d(astype(x), astype(w))
+    copies = astype(x), astype(w)
+    conv = conv2d(*copies)
     yield conv
     need_an_input(x, w)
-    _need_wider(x, w, conv)
+    _need_wider(x, w, copies, conv)
     yield conv.on(x, w)

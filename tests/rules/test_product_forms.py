@@ -93,3 +93,11 @@ def test_casts_that_a_product_does_not_make_stay(first, second, wide):
     operands = tensor(2, 3, dtype=first), weight(3, 4, dtype=second)
     case = example(rules.product_of_casts, *operands, attrs=({}, {"dtype": wide}, {"dtype": wide}))
     assert refusal(case) == "operands of two dtypes, or none that accumulates in the result's"
+
+
+def test_a_copy_of_another_dtype_than_the_result_stays():
+    """A copy as booleans forgets the numbers, though the product of both has the right dtype."""
+    operands = tensor(2, 3, dtype="int8"), weight(3, 4, dtype="int8")
+    attrs = ({}, {"dtype": "int32"}, {"dtype": "bool"})
+    case = example(rules.product_of_casts, *operands, attrs=attrs)
+    assert refusal(case) == "a copy has another dtype than the result"

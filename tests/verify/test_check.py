@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from tests.verify import wrong_rules
-from tvm_tensat.egraph.rule import Rule
+from tvm_tensat.egraph.rule import EXACT, Rule, rule
+from tvm_tensat.rules.operators import group_norm
 from tvm_tensat.verify import FAILS, HOLDS, NOT_EXERCISED, verify
 
 WRONG = {
@@ -78,3 +79,13 @@ def test_a_counterexample_is_small():
     """Two products of 1x1 matrices in two columns are the least on which the parts differ."""
     found = verify(rule_named("wrong_split_point"), compiled=0).counterexample
     assert found.example.elements <= 20
+
+
+def test_an_operator_whose_attributes_nobody_proposes_is_not_exercised():
+    @rule(keeps=EXACT)
+    def normalized(x, gamma, beta):
+        """A norm is itself."""
+        yield group_norm(x, gamma, beta)
+        yield x
+
+    assert verify(normalized, examples=3, compiled=0).status == NOT_EXERCISED

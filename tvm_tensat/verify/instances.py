@@ -69,7 +69,7 @@ def draw_examples(rule: Rule, seed: int, language: RelaxLanguage) -> Iterator[Dr
         mood = Mood(random, dtypes[number % len(dtypes)], extents)
         try:
             yield Drawn(_Drawing(rule, mood, language).example(), "")
-        except Refusal as refusal:
+        except (Refusal, ValueError) as refusal:  # ValueError: attributes that nobody proposes
             yield Drawn(None, str(refusal))
 
 

@@ -265,6 +265,21 @@ def _pad(operands: Sequence[Known | None], mood: Mood) -> Proposal:
     return [x], {"pad_width": widths, "pad_value": value}
 
 
+def _clip(operands: Sequence[Known | None], mood: Mood) -> Proposal:
+    return [_one(operands, mood)], {"min": mood.random.choice((0, -1, 0.5)), "max": 6}
+
+
+def _tile(operands: Sequence[Known | None], mood: Mood) -> Proposal:
+    x = _one(operands, mood, least=1)
+    draw = lambda _: mood.random.choice((1, 1, 2, 3))  # noqa: E731
+    return [x], {"repeats": tuple(map(draw, x.shape))}
+
+
+def _repeat(operands: Sequence[Known | None], mood: Mood) -> Proposal:
+    x = _one(operands, mood, least=1)
+    return [x], {"repeats": mood.random.choice((2, 3)), "axis": mood.axis_of(len(x.shape))}
+
+
 def _astype(operands: Sequence[Known | None], mood: Mood) -> Proposal:
     x = _one(operands, mood)
     others = ("float32", "float16", "float64", "int32", "int8", "int64", "bool", x.dtype, x.dtype)
@@ -317,6 +332,9 @@ _PROPOSALS: dict[str, Callable[[Sequence[Known | None], Mood], Proposal]] = {
     "relax.strided_slice": _strided_slice,
     "relax.nn.pad": _pad,
     "relax.astype": _astype,
+    "relax.clip": _clip,
+    "relax.tile": _tile,
+    "relax.repeat": _repeat,
     "relax.nn.batch_norm": _batch_norm,
     "relax.nn.layer_norm": _layer_norm,
     "relax.full": _filled,
