@@ -291,7 +291,8 @@ def main() -> None:
     device = Device(target, Roofline.calibrated(target, store), store)
     rows = []
     for name in options.models.split(","):
-        rows.append(measure_model(name, target, device, options.graphs, options.seed))
+        with device.place.kept():
+            rows.append(measure_model(name, target, device, options.graphs, options.seed))
         print_table(rows[-1:])
         sys.stdout.flush()
         if options.json:
