@@ -12,9 +12,9 @@ from tvm import relax
 from tvm.target import Target
 
 from tvm_tensat.cost import CostStore, Farm, MeasureError, Tracker
+from tvm_tensat.cost.device import Device
 from tvm_tensat.cost.here import HERE
 from tvm_tensat.cost.machine import describe, target_text
-from tvm_tensat.cost.nodes import Device
 from tvm_tensat.cost.place import Place
 from tvm_tensat.cost.roofline import Roofline
 from tvm_tensat.egraph import Memo

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tvm_tensat.cost.device import Device
 from tvm_tensat.cost.fused import GraphKernel, graph_kernels
-from tvm_tensat.cost.nodes import Device, NodeCosts
+from tvm_tensat.cost.nodes import NodeCosts
 from tvm_tensat.egraph import FROM_INPUT, EGraph
 from tvm_tensat.egraph.egraph import Ints
 from tvm_tensat.extraction import Solution, extract, extract_pool

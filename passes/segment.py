@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tvm_tensat.cost.nodes import NO_RECORD, Device
+from tvm_tensat.cost.device import Device
+from tvm_tensat.cost.nodes import NO_RECORD
 from tvm_tensat.egraph import FROM_INPUT, EGraph, Limits, Memo, explore, write_egraph
 from tvm_tensat.egraph.explain import PathTooLong
 from tvm_tensat.egraph.path import lines, path_to

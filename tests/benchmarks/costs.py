@@ -29,8 +29,8 @@ from tvm.target import Target
 from tests.benchmarks.facts import host_target, print_facts
 from tvm_tensat import zoo
 from tvm_tensat.cost import CostStore
+from tvm_tensat.cost.device import Device
 from tvm_tensat.cost.fused import GraphKernel, kernel_of
-from tvm_tensat.cost.nodes import Device
 from tvm_tensat.cost.roofline import Roofline
 from tvm_tensat.cost.signatures import FREE
 from tvm_tensat.egraph import EGraph, Limits, explore

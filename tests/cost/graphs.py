@@ -4,7 +4,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from tvm_tensat.cost.nodes import Device
+from tvm_tensat.cost.device import Device
 from tvm_tensat.cost.roofline import Roofline
 from tvm_tensat.egraph import EGraph, Limits, explore
 from tvm_tensat.passes.search import Reader

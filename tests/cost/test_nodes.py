@@ -9,7 +9,8 @@ from tvm import relax
 
 from tests.cost.graphs import ESTIMATING, LINE, LLVM, function, read
 from tvm_tensat.cost import CostStore, Measurement, StoreKey, setting_of
-from tvm_tensat.cost.nodes import NO_RECORD, OPTIMISM, Device, NodeCosts
+from tvm_tensat.cost.device import Device
+from tvm_tensat.cost.nodes import NO_RECORD, NOISE, OPTIMISM, NodeCosts
 from tvm_tensat.egraph.rule import REAL, rule
 from tvm_tensat.rules.operators import matmul
 
@@ -63,6 +64,19 @@ def test_most_of_a_kernel_is_charged_to_its_product():
     costs.learn(kernels)
     product, relu = kernels[0].rows
     assert costs.costs()[product] > 0.9 * 3e-3 > costs.costs()[relu] > 0
+
+
+def test_what_kernels_around_one_product_differ_by_counts_beyond_noise_only():
+    costs, kernels = costs_of()  # two products of one signature
+    with_times(costs, kernels, [4.0e-3, 4.2e-3])
+    costs.learn(kernels)
+    small = [costs.seconds([kernel]) for kernel in kernels]
+    assert small == pytest.approx([4.1e-3, 4.1e-3], rel=1e-3)
+    with_times(costs, kernels, [2e-3, 8e-3])
+    costs.learn(kernels)
+    low, high = (costs.seconds([kernel]) for kernel in kernels)
+    assert low == pytest.approx(2e-3 + NOISE * 5e-3, rel=1e-2)
+    assert high == pytest.approx(8e-3 - NOISE * 5e-3, rel=1e-2)
 
 
 def test_what_one_product_took_scales_the_estimates_of_others():

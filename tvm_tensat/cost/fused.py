@@ -18,6 +18,7 @@ from typing import Any
 from tvm import relax
 
 from tvm_tensat.cost.kernel import Kernel
+from tvm_tensat.cost.work import bytes_of
 from tvm_tensat.egraph.language import Dim, Operator, TensorInfo, TupleInfo, TypeInfo
 from tvm_tensat.fusion.graph import EmittedGraph
 from tvm_tensat.fusion.kernels import Emitted, kernels_of
@@ -101,6 +102,18 @@ def can_be_built(operator: Operator, operands: Sequence[TypeInfo]) -> bool:
         and all(_is_plain(value) for _, value in operator.attrs)
         and all(map(_is_static, operands))
     )
+
+
+def bytes_read(kernel: GraphKernel, language: RelaxLanguage) -> float:
+    """Return the size of what a kernel reads, each operand once."""
+    nodes = kernel.emitted.nodes
+    read = {
+        operand: bytes_of(language.info(type_number))
+        for member in kernel.members
+        for operand, type_number in zip(nodes[member].operands, nodes[member].types, strict=True)
+        if operand not in kernel.members
+    }
+    return float(sum(read.values()))
 
 
 def as_kernel(kernel: GraphKernel, language: RelaxLanguage) -> Kernel:
