@@ -42,9 +42,9 @@ SIMILAR = 0.3
 LEAST_WEIGHT = 1e-6
 
 # Kernels with the same largest operator are measured minutes apart, and a shared machine changes
-# its speed by this much meanwhile. What a kernel takes more or less than the others make it expected
-# to take counts beyond that only. NasRNN's 30 kernels around one product took 92 to 134 us, and what
-# was chosen by these times was chosen by chance.
+# its speed by this much meanwhile. What a kernel takes more or less than the others make it
+# expected to take counts beyond that only. NasRNN's 30 kernels around one product took 92 to 134
+# us, and what was chosen by these times was chosen by chance.
 NOISE = 0.15
 
 # Of a fused kernel's time, what its smaller operators are charged at most.
