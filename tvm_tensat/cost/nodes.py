@@ -10,8 +10,7 @@ taken somewhat too low: extraction then chooses what may be better, and that is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from statistics import median
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,11 +40,15 @@ OPTIMISM = 0.85
 SIMILAR = 0.3
 LEAST_WEIGHT = 1e-6
 
-# Kernels with the same largest operator are measured minutes apart, and a shared machine changes
-# its speed by this much meanwhile. What a kernel takes more or less than the others make it
-# expected to take counts beyond that only. NasRNN's 30 kernels around one product took 92 to 134
-# us, and what was chosen by these times was chosen by chance.
-NOISE = 0.15
+# Kernels with the same largest operator are measured minutes apart, and a shared machine slows down
+# by as much meanwhile. What a kernel takes more or less than the others make it expected to take
+# counts beyond that only. NasRNN's kernels around one product took 92 to 156 us when timed one by
+# one, and 91 on average in the model: choosing by such differences was choosing by chance.
+NOISE = 0.3
+
+# Nothing that disturbs a machine makes a kernel faster, so of what an operator took in several
+# kernels a low one is believed; not the lowest, since the estimates of the rest may be too high.
+LOW = 0.25
 
 # Of a fused kernel's time, what its smaller operators are charged at most.
 MOST_OF_OTHERS = 0.5
@@ -206,7 +209,7 @@ class NodeCosts:
         numbers, parts, largest = self._parts(kernel, scale)
         total = float(parts.sum())
         if (anchored := self._anchored.get(int(numbers[largest]))) is not None:
-            expected = total - float(parts[largest]) + median(anchored.values())
+            expected = total - float(parts[largest]) + _low(anchored)
             if measured is None:
                 return expected
             apart = max(abs(measured - expected) - NOISE * expected, 0.0)
@@ -234,7 +237,7 @@ class NodeCosts:
         if self.device.store is not None:
             values[kernel] *= OPTIMISM
         for number, times in self._anchored.items():
-            values[number] = median(times.values())
+            values[number] = _low(times)
         costs = values[self.node_signature]
         costs[self.without_time(kernel)] = np.inf
         if self._learned:
@@ -289,7 +292,7 @@ class NodeCosts:
         """
         scale = np.ones(len(self.signatures))
         measured = np.array([n for n in self._anchored if self._estimate[n] > 0], np.int64)
-        times = [median(self._anchored[n].values()) for n in measured.tolist()]
+        times = [_low(self._anchored[n]) for n in measured.tolist()]
         ratio = np.log(np.array(times) / self._estimate[measured])
         for name in np.unique(self._name[measured]).tolist():
             some = np.flatnonzero(self._name == name)
@@ -298,3 +301,7 @@ class NodeCosts:
             weight = np.exp(-0.5 * (apart**2).sum(2) / SIMILAR**2) + LEAST_WEIGHT
             scale[some] = np.exp(weight @ ratio[known] / weight.sum(1))
         return scale
+
+
+def _low(times: Mapping[str, float]) -> float:
+    return float(np.quantile(list(times.values()), LOW))
