@@ -1,11 +1,12 @@
 """What a chosen graph costs, and one cost for each e-node from which extraction chooses.
 
-The cost of a graph is the sum of its kernels' times, each kernel measured as TVM fuses it. No sum
-over e-nodes can be that exactly, for what an operator costs depends on its neighbours; but each
-graph that was measured corrects the costs of its e-nodes, so that they add up to what the graph
-costs. An e-node that was in no graph yet costs what its signature cost elsewhere, or else an
-estimate by the roofline, scaled by what measured kernels of its operator took against theirs and
-taken somewhat too low: extraction then chooses what may be better, and that is measured next.
+The cost of a graph is the sum of its kernels' times, each kernel measured as TVM fuses it, less
+what is noise between kernels with the same largest operator (`NOISE`, `LOW`). No sum over e-nodes
+can be that exactly, for what an operator costs depends on its neighbours; but each graph that was
+measured corrects the costs of its e-nodes, so that they add up to what the graph costs. An e-node
+that was in no graph yet costs what its signature cost elsewhere, or else an estimate by the
+roofline, scaled by what measured kernels of its operator took against theirs and taken somewhat too
+low: extraction then chooses what may be better, and that is measured next.
 """
 
 from __future__ import annotations

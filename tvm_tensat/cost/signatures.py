@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tvm_tensat.cost.fused import can_be_built, signature_text
+from tvm_tensat.cost.fused import signature_text
 from tvm_tensat.cost.roofline import Roofline
 from tvm_tensat.cost.work import Work, bytes_of, is_elementwise, is_free, work_of
 from tvm_tensat.egraph.egraph import FROM_INPUT, EGraph, Ints
@@ -58,11 +58,6 @@ class Signature:
         """Return what identifies it in the keys of kernels."""
         infos = [language.info(number) for number in self.types]
         return signature_text(language.operator(self.operator), infos, self.weights)
-
-    def can_be_measured(self, language: RelaxLanguage) -> bool:
-        """Whether it says by itself what to build."""
-        infos = [language.info(number) for number in self.types]
-        return can_be_built(language.operator(self.operator), infos)
 
     def estimate(self, language: RelaxLanguage, line: Roofline) -> Estimate:
         """Estimate what it costs.
